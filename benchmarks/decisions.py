@@ -14,9 +14,8 @@ import jmdp
 from benchmarks.report import Goal, Report, agree
 from jmdp.base.arrays import Floats, cumulative_rows
 from jmdp.models.coupling import Coupling
-from jmdp.results import anytime
-from jmdp.results.anytime import ENOUGH
-from jmdp.results.samples import selection
+from jmdp.statistics import anytime, selection
+from jmdp.statistics.anytime import ENOUGH
 from jmdp.worlds import World
 
 if TYPE_CHECKING:

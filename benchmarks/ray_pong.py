@@ -16,7 +16,7 @@ import psutil
 
 import jmdp
 from benchmarks.report import Goal, Report, agree
-from jmdp.comparing import ActionBlocks
+from jmdp.comparisons.compare import ActionBlocks
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators.rollouts import RolloutPlan
 

@@ -11,9 +11,9 @@ import numpy as np
 from benchmarks.selection_cells import Cell
 from benchmarks.selection_classics import ERROR, Runs
 from jmdp.base.arrays import Floats
-from jmdp.results import anytime
-from jmdp.results.anytime import ENOUGH
-from jmdp.results.samples.selection import Decision, SelectionRule, looks
+from jmdp.statistics import anytime
+from jmdp.statistics.anytime import ENOUGH
+from jmdp.statistics.selection import Decision, SelectionRule, looks
 
 CAP = 4000
 """Budget in samples of each alternative; exact ties are never decided, so they always use it up."""

@@ -18,8 +18,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from jmdp.comparisons.pairing import Pairing
 from jmdp.plots.style import COLOURS, clear_spines
-from jmdp.results.pairing import Pairing
 
 DOCS = Path(__file__).parent
 OUT = DOCS / "images" / "variance_factors.svg"

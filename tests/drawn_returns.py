@@ -7,9 +7,9 @@ import numpy as np
 import jmdp
 from jmdp.base.labels import Labels
 from jmdp.methods.monte_carlo.monte_carlo import MonteCarlo
-from jmdp.results.samples.limits import Limits
-from jmdp.results.samples.sample_summary import SampleSummary
 from jmdp.simulators.draws import ENDED, Draws
+from jmdp.statistics.limits import Limits
+from jmdp.statistics.sample_summary import SampleSummary
 
 
 def block(returns):

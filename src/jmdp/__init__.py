@@ -23,9 +23,14 @@ if TYPE_CHECKING:
     from jmdp import plots, simulators, testing, training, worlds
     from jmdp.base.luck import Shock
     from jmdp.base.luck_by_purpose import Luck
-    from jmdp.comparing import compare
-    from jmdp.comparing_policies import compare_policies
-    from jmdp.comparing_runs import compare_runs
+    from jmdp.comparisons.compare import compare
+    from jmdp.comparisons.compare_policies import compare_policies
+    from jmdp.comparisons.compare_runs import compare_runs
+    from jmdp.comparisons.comparison import Comparison
+    from jmdp.comparisons.not_worse import NotWorse
+    from jmdp.comparisons.policy_comparison import PolicyComparison
+    from jmdp.comparisons.regret import Regret
+    from jmdp.comparisons.run_comparison import RunComparison, RunComparisons
     from jmdp.distribute import ProcessPool, RayPool, SerialPool
     from jmdp.files.reading import read_model
     from jmdp.files.saving import load
@@ -40,12 +45,6 @@ if TYPE_CHECKING:
     from jmdp.models.couple import CommonUniform, JointTable, Maximal, Product, couple
     from jmdp.models.marginals.marginals import Marginals
     from jmdp.results.calibration import Calibration
-    from jmdp.results.comparison import Comparison
-    from jmdp.results.margins import Margin
-    from jmdp.results.not_worse import NotWorse
-    from jmdp.results.policy_comparison import PolicyComparison
-    from jmdp.results.regret import Regret
-    from jmdp.results.run_comparison import RunComparison, RunComparisons
     from jmdp.reviewing import review
     from jmdp.reviews.decision import Decision
     from jmdp.reviews.lookahead_values import LookaheadValues
@@ -55,6 +54,8 @@ if TYPE_CHECKING:
     from jmdp.reviews.trajectory import Trajectory
     from jmdp.simulators.recipe import Recipe
     from jmdp.simulators.visited import visited_states
+    from jmdp.statistics.assumptions import Assumptions
+    from jmdp.statistics.margins import Margin
     from jmdp.studies.study import Study
     from jmdp.studying import study
     from jmdp.tabulating import Tabulation, tabulate
@@ -63,6 +64,7 @@ __version__ = "0.2.0"
 
 __all__ = [
     "JIPE",
+    "Assumptions",
     "Calibration",
     "Certificate",
     "CommonUniform",
@@ -136,27 +138,28 @@ __all__ = [
 ]
 
 _LOADED_LATER = {
+    "Assumptions": "statistics.assumptions",
     "Calibration": "results.calibration",
-    "Comparison": "results.comparison",
+    "Comparison": "comparisons.comparison",
     "LearnedEvaluation": "methods.neural_gram",
     "Luck": "base.luck_by_purpose",
-    "Margin": "results.margins",
-    "NotWorse": "results.not_worse",
-    "PolicyComparison": "results.policy_comparison",
+    "Margin": "statistics.margins",
+    "NotWorse": "comparisons.not_worse",
+    "PolicyComparison": "comparisons.policy_comparison",
     "ProcessPool": "distribute",
     "RayPool": "distribute",
     "Recipe": "simulators.recipe",
-    "Regret": "results.regret",
-    "RunComparison": "results.run_comparison",
-    "RunComparisons": "results.run_comparison",
+    "Regret": "comparisons.regret",
+    "RunComparison": "comparisons.run_comparison",
+    "RunComparisons": "comparisons.run_comparison",
     "SerialPool": "distribute",
     "Shock": "base.luck",
     "Study": "studies.study",
     "study": "studying",
     "as_policy": "models.actors.as_policy",
-    "compare": "comparing",
-    "compare_policies": "comparing_policies",
-    "compare_runs": "comparing_runs",
+    "compare": "comparisons.compare",
+    "compare_policies": "comparisons.compare_policies",
+    "compare_runs": "comparisons.compare_runs",
     "gap_samples": "methods.monte_carlo",
     "load": "files.saving",
     "Marginals": "models.marginals.marginals",

@@ -10,9 +10,9 @@ from typing import Any
 
 from jmdp.base.interrupts import interruptible
 from jmdp.base.settings import asks_for_seed, boolean_value, cut, number, short, whole_number
-from jmdp.comparing import ActionQuestion, action_question
-from jmdp.comparing_policies import PolicyQuestion, policy_question
-from jmdp.comparison_settings import Settings
+from jmdp.comparisons.compare import ActionQuestion, action_question
+from jmdp.comparisons.compare_policies import PolicyQuestion, policy_question
+from jmdp.comparisons.settings import Settings
 from jmdp.distribute.pool_setting import check_pool, pool_of
 from jmdp.distribute.pools import Pool
 from jmdp.errors import CouplingError, SettingsError, StudyError
@@ -25,6 +25,7 @@ from jmdp.models.policy import TabularPolicy, is_one_policy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.outcome import Outcome
 from jmdp.simulators.candidates import candidate_actions
+from jmdp.statistics.assumptions import Assumptions
 from jmdp.studies.driver import Driver, rungs
 from jmdp.studies.folder import Chunk, Folder
 from jmdp.studies.parts import Columns, arrow, read_part
@@ -51,9 +52,7 @@ def study(
     coupling: Coupling | None = None,
     confidence: float = 0.95,
     horizon: int | None = None,
-    reward_bound: float | None = None,
-    return_range: tuple[float, float] | None = None,
-    tie_tolerance: float = 0.0,
+    assume: Assumptions | None = None,
     tolerance: float = 0.01,
     progress: bool = True,
 ) -> Study:
@@ -92,7 +91,7 @@ def study(
         Largest number of rollouts of each alternative in each state. For a `LazyJMDP`: of states to explore.
     resume
         Continue a study that is in the folder. False raises an error if there is one.
-    discount, horizon, reward_bound, return_range, tie_tolerance
+    discount, horizon, assume
         As in `compare`.
     coupling
         Which randomness is shared. Default: that of `compare` or `compare_policies`. A `LazyJMDP` has no default.
@@ -116,21 +115,18 @@ def study(
     settings = {
         "seed": whole_number("seed", seed, 0),
         "indifference": indifference,
-        "samples": whole_number("budget", budget, 1 if isinstance(simulator, LazyJMDP) else 2),
+        "max_samples": whole_number("budget", budget, 1 if isinstance(simulator, LazyJMDP) else 2),
         "confidence": confidence,
         "horizon": horizon,
-        "reward_bound": reward_bound,
-        "return_range": return_range,
-        "tie_tolerance": tie_tolerance,
+        "assume": Assumptions() if assume is None else assume,
         "progress": progress,
     }
     points = Points.of(states, simulator)
     if isinstance(simulator, LazyJMDP):
-        simulated = (actions, horizon, reward_bound, return_range)
-        if any(value is not None for value in simulated) or tie_tolerance:
+        if any(value is not None for value in (actions, horizon, assume)):
             raise SettingsError(
-                "actions, horizon, reward_bound, return_range or tie_tolerance is given, but a study of a LazyJMDP "
-                "compares all actions, and simulates nothing. Omit it."
+                "actions, horizon or assume is given, but a study of a LazyJMDP compares all actions, and simulates "
+                "nothing. Omit it."
             )
         works, header = _certified(simulator, policy, points, coupling, discount, tolerance, settings)
     else:
@@ -176,11 +172,11 @@ def _simulated(
         question = replace(question, plan=replace(question.plan, starts=replace(question.plan.starts, states=())))
         said = ", ".join(map(repr, question.plan.actors))
     else:
-        question = action_question(simulator, first, policy, actions, discount, common)
+        question = action_question(simulator, policy, first, actions, discount, common)
         question = replace(question, plan=replace(question.plan, state=None))
         said = repr(question.actor)
     columns = Columns("policy" if several else "action", points.coordinates)
-    sizes = rungs(common.samples)
+    sizes = rungs(common.most)
     works: list[Work] = [
         SimulatedWork(columns=columns, seed=common.seed, last=size == sizes[-1], question=question, budget=size)
         for size in sizes
@@ -212,7 +208,7 @@ def _certified(
         raise SettingsError("The first state is terminal. Give states in which actions can be taken.")
     names = [model.actions.name(a) for a in range(model.actions.size)]
     candidate_actions(model.actions, None)  # raises unless there are at least two
-    common = Settings(**settings | {"samples": max(2, settings["samples"])}, coupling=coupling)
+    common = Settings(**settings | {"max_samples": max(2, settings["max_samples"])}, coupling=coupling)
     work = CertifiedWork(
         columns=Columns("action", points.coordinates),
         seed=common.seed,
@@ -221,7 +217,7 @@ def _certified(
         policy=policy,
         coupling=coupling,
         tolerance=number("tolerance", tolerance, 0.0),
-        budget=settings["samples"],
+        budget=settings["max_samples"],
         indifference=common.indifference,
         alternatives=names,
     )
@@ -249,17 +245,23 @@ def _header(
         "coordinates": dict(work.columns.coordinates),
         "settings": {
             "seed": settings.seed,
-            "budget": settings.samples,
+            "budget": settings.most,
             "discount": discount,
             "horizon": horizon,
             "coupling": repr(settings.coupling),
             "confidence": settings.confidence,
             "indifference": settings.indifference,
-            "reward_bound": settings.reward_bound,
-            "return_range": None if settings.return_range is None else list(settings.return_range),
-            "tie_tolerance": settings.tie_tolerance,
+            **_assumed(settings.assume),
         },
     }
+
+
+def _assumed(assume: Assumptions) -> dict[str, Any]:
+    """The assumptions, as JSON."""
+    if assume.by_measure:
+        raise SettingsError(f"{next(iter(assume.by_measure))} is a dictionary. Give one value.")
+    values = {name: getattr(assume, name) for name in assume.__dataclass_fields__}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 def _check_repeated(folder: Folder, works: Sequence[Work], points: Points) -> None:

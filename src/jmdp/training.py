@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from jmdp.base.luck import Shock
 from jmdp.base.settings import boolean, nonnegative, probability, short, whole, whole_number
-from jmdp.comparing_policies import compare_policies
+from jmdp.comparisons.compare_policies import compare_policies
+from jmdp.comparisons.policy_comparison import PolicyComparison
 from jmdp.errors import MissingExtraError, SettingsError
 from jmdp.methods.monte_carlo.monte_carlo import LONGEST
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.discount import problem_discount
-from jmdp.results.policy_comparison import PolicyComparison
 from jmdp.simulators import episode_simulator
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class PairedEvalCallback(BaseCallback):
             discount=self.discount,
             baseline="best",
             confidence=self.confidence,
-            samples=self.episodes,
+            max_samples=self.episodes,
             horizon=self.horizon,
             progress=False,
         )

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 
 import jmdp
-from jmdp.results import anytime
+from jmdp.statistics import anytime
 
 pytest.importorskip("jax")
 

@@ -51,7 +51,7 @@ def test_an_interrupted_gate_has_its_own_code(capsys, monkeypatch):
         calls.append(1)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("jmdp.results.samples.selection.SelectionRule.reference", examine)
+    monkeypatch.setattr("jmdp.statistics.selection.SelectionRule.reference", examine)
     assert run(capsys, f"{INVENTORY} --margin 2%").code == Exit.INTERRUPTED
     assert calls
 

@@ -9,10 +9,10 @@ import pytest
 from scipy.stats import binom
 
 from jmdp.base.scale import Scale
-from jmdp.results import anytime
-from jmdp.results.samples.bounded_returns import BoundedReturns
-from jmdp.results.samples.limits import Limits
 from jmdp.simulators.draws import ENDED, Draws
+from jmdp.statistics import anytime
+from jmdp.statistics.bounded_returns import BoundedReturns
+from jmdp.statistics.limits import Limits
 
 ville = pytest.importorskip("ville")
 flint = pytest.importorskip("flint")

@@ -8,11 +8,11 @@ from planted.planting import Bug
 BRANCHES = "methods/kernels/test_branches.py::"
 P6 = BRANCHES + "test_p6_the_kernel_realises_the_coupling"
 CARLO = "methods/monte_carlo/test_monte_carlo.py::"
-COMPARING = "test_comparing.py::"
-SEQUENTIAL = "test_sequential.py::"
-SELECTION = "results/samples/test_selection_rule.py::"
-MARGINS = "results/test_margins.py::"
-ANYTIME = "results/test_anytime.py::"
+COMPARING = "comparisons/test_compare.py::"
+SEQUENTIAL = "comparisons/test_sequential.py::"
+SELECTION = "statistics/test_selection_rule.py::"
+MARGINS = "statistics/test_margins.py::"
+ANYTIME = "statistics/test_anytime.py::"
 DISTRIBUTIONS = "methods/exact_distribution/test_exact_distribution.py::"
 GAPS = "results/gaps/test_gap.py::"
 BOUNDS = "results/gaps/test_bounds.py::"
@@ -21,7 +21,7 @@ COUPLE = "models/test_couple.py::"
 LEARNING = "methods/incremental/test_incremental.py::"
 P8 = LEARNING + "test_p8_it_converges_to_the_right_point[shop]"
 UPDATES = "methods/kernels/test_moment_updates.py::"
-AFTER = "test_reward_bound.py::test_a_reward_after_the_horizon_of_a_table_is_in_the_interval"
+AFTER = "comparisons/test_reward_bound.py::test_a_reward_after_the_horizon_of_a_table_is_in_the_interval"
 TD = "methods/neural_gram/test_losses.py::"
 TD_TWIN = TD + "test_targets_equal_the_slow_twin[sum]"
 JUDGEMENT = "results/calibration/test_judgement.py::"
@@ -55,7 +55,7 @@ BUGS = [
         MARGINS + "test_each_policy_is_simulated_until_its_verdict"),
     # Moments of samples.
     Bug("intervals of gaps are too narrow", "_moments", instead("rule.mean_errors(...)", "0.6 * it"),
-        "test_comparing_policies.py::test_the_interval_of_a_gap_is_that_of_the_rule"),
+        "comparisons/test_compare_policies.py::test_the_interval_of_a_gap_is_that_of_the_rule"),
     Bug("truncated rewards are missing in the interval", "_mean_errors", instead("cut * part", "0 * it"),
         CARLO + "test_truncation_is_inside_the_interval"),
     Bug("intervals shrink with n and not with its root", "_mean_errors",
@@ -107,7 +107,7 @@ BUGS = [
     Bug("a deterministic question is taken to be random", "Question.certain", result("False"),
         SEQUENTIAL + "test_a_deterministic_question_takes_one_rollout"),
     Bug("a single sequence of random numbers is not reported", "Question.outcome", without("Outcome.ONE_FUTURE"),
-        "test_comparing_policies.py::test_mini_grid"),
+        "comparisons/test_compare_policies.py::test_mini_grid"),
     Bug("a few equal samples are taken for one future", "Question.standing", instead("_MANY", "0"),
         SEQUENTIAL + "test_one_future_takes_many_samples"),
     Bug("equal samples end a comparison with a range", "Question.outcome",
@@ -115,9 +115,9 @@ BUGS = [
         SEQUENTIAL + "test_a_range_decides_between_constant_returns"),
     Bug("means of different samples are compared", "SampleSummary.ranking",
         instead("counts < counts.max()", "counts < 0"),
-        "test_comparing_runs.py::test_designs_are_ordered_by_gaps_and_not_by_means_of_different_runs"),
+        "comparisons/test_compare_runs.py::test_designs_are_ordered_by_gaps_and_not_by_means_of_different_runs"),
     Bug("progress takes the baseline for the leader", "Question.standing", instead("summary.ranking[0]", "reference"),
-        "test_comparing_runs.py::test_progress_names_the_leader_by_estimate_also_with_a_baseline"),
+        "comparisons/test_compare_runs.py::test_progress_names_the_leader_by_estimate_also_with_a_baseline"),
     Bug("later rewards widen the range of returns", "BoundedReturns.__post_init__",
         instead("self.limits.rounding", "it + self.limits.cut"),
         COMPARING + "test_a_return_outside_the_range_is_refused_at_any_horizon"),
@@ -126,12 +126,12 @@ BUGS = [
     Bug("rounding counts as a difference", "SampleSummary.superiority", instead("np.where(exact, 0.0, _)", "0.0"),
         COMPARING + "test_a_tie_up_to_rounding_decides_nothing"),
     Bug("the largest is the best although smaller is better", "SampleSummary.gap_limits", always("self.sign > 0"),
-        "test_comparing_runs.py::test_smaller_is_better"),
+        "comparisons/test_compare_runs.py::test_smaller_is_better"),
     Bug("actions of a subset are numbered anew", "Comparison._at",
         instead("self.numbers.index", "self.summary.labels.index"),
         COMPARING + "test_actions_keep_their_numbers_in_a_subset"),
     Bug("equal runs are called worse", "_how_often", instead("rounding.percentages(parts)", "[it[0], it[2], it[1]]"),
-        "results/test_answer.py::test_shares_of_better_equal_and_worse[False-new]"),
+        "comparisons/test_answer.py::test_shares_of_better_equal_and_worse[False-new]"),
     # Gaps.
     Bug("the variance of a gap subtracts a variance, as in the paper", "Evaluation.gap",
         instead("va + vb - _", "va - vb - _"), GAPS + "test_the_variance_adds_both_variances"),

@@ -11,8 +11,8 @@ import pytest
 import jmdp
 from jmdp.errors import LabelError
 from jmdp.plots.comparison_words import plain
-from jmdp.results.samples.sample_summary import SampleSummary
 from jmdp.simulators import FunctionSimulator
+from jmdp.statistics.sample_summary import SampleSummary
 
 pytest.importorskip("matplotlib")
 

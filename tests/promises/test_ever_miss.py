@@ -20,15 +20,15 @@ from scipy.integrate import quad
 from scipy.stats import binom
 
 import jmdp
-from jmdp.comparing import action_question
-from jmdp.comparison_settings import Settings
-from jmdp.results.samples.drawn_samples import DrawnSamples
-from jmdp.results.samples.selection import looks
-from jmdp.sequential import Sampled
+from jmdp.comparisons.compare import action_question
+from jmdp.comparisons.sequential import Sampled
+from jmdp.comparisons.settings import Settings
 from jmdp.simulators import FunctionSimulator
 from jmdp.simulators.candidates import action_labels
 from jmdp.simulators.draws import ENDED, Draws
 from jmdp.simulators.simulator import Simulator
+from jmdp.statistics.drawn_samples import DrawnSamples
+from jmdp.statistics.selection import looks
 
 ALWAYS = ("mean", "gap mean", "P(better)", "P(worse)", "95% quantile of regret", "unseen", "decision")
 GIVEN_A_RANGE = ("std of gap", "mean regret", "worst 5% of regret")

@@ -18,12 +18,11 @@ from scipy.stats import binom, t
 
 from drawn_returns import block, summary
 from jmdp.base.interval import Estimate, Verdict
-from jmdp.results import anytime
-from jmdp.results.margins import Margin
-from jmdp.results.samples import pair_means
-from jmdp.results.samples.drawn_samples import DrawnSamples
-from jmdp.results.samples.pair_means import PairMeans
-from jmdp.results.samples.selection import Decision, SelectionRule, looks
+from jmdp.statistics import anytime, pair_means
+from jmdp.statistics.drawn_samples import DrawnSamples
+from jmdp.statistics.margins import Margin
+from jmdp.statistics.pair_means import PairMeans
+from jmdp.statistics.selection import Decision, SelectionRule, looks
 
 MARGINS = ("2%", "5%", 2.0, 5.0)
 BUDGET = 10_000  # pairs, the default of `jmdp gate`

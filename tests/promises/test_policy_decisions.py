@@ -16,9 +16,9 @@ from scipy.stats import binom
 from scipy.stats import t as student
 
 import jmdp
-from jmdp.comparing_policies import policy_question
-from jmdp.comparison_settings import Settings
-from jmdp.results.samples.selection import looks as schedule
+from jmdp.comparisons.compare_policies import policy_question
+from jmdp.comparisons.settings import Settings
+from jmdp.statistics.selection import looks as schedule
 from reference.episodes import gap_moments
 
 SHARED = jmdp.Synchronous(policy_luck="shared")

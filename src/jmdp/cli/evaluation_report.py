@@ -11,10 +11,10 @@ import jmdp
 from jmdp.base.interval import Estimate
 from jmdp.base.labels import Label
 from jmdp.base.rounding import at_most, plus_minus, supported_digits
+from jmdp.comparisons.comparison_table import aligned
 from jmdp.errors import UnavailableError
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
-from jmdp.results.comparison_table import aligned
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.gap import Gap
 

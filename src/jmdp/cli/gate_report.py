@@ -10,10 +10,10 @@ from jmdp.base.interval import Verdict
 from jmdp.base.rounding import exactly, significant
 from jmdp.cli.exit import Exit
 from jmdp.cli.sampling_options import sampling_record
-from jmdp.results.comparison_table import aligned, effort, stopped
-from jmdp.results.not_worse import NotWorse
+from jmdp.comparisons.comparison_table import aligned, effort, stopped
+from jmdp.comparisons.not_worse import NotWorse
+from jmdp.comparisons.policy_comparison import PolicyComparison
 from jmdp.results.outcome import Outcome
-from jmdp.results.policy_comparison import PolicyComparison
 from jmdp.results.result import wrapped
 
 _UNDECIDED: dict[str | None, Exit] = {None: Exit.UNDECIDED, "fail": Exit.NO, "pass": Exit.YES}

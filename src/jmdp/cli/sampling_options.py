@@ -10,7 +10,8 @@ import tyro
 from jmdp.cli.loading import LoadingPolicies
 from jmdp.cli.options import Optionally
 from jmdp.cli.reporting import Reporting
-from jmdp.results.comparison import Comparison
+from jmdp.comparisons.comparison import Comparison
+from jmdp.statistics.assumptions import Assumptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,11 +26,14 @@ class Sampling(LoadingPolicies, Reporting):
     """Sample until every mean gap is known to within ± this, instead of until the best alternative is known."""
     indifference: Optionally[float] = None
     """Sample until one alternative is known to be within this of the best: smaller differences do not matter."""
-    samples: int = 10_000
-    """Maximum number of samples: rollouts of each action, or episodes of each policy."""
+    samples: Optionally[int] = None
+    """Exactly so many samples (rollouts of each action, or episodes of each policy) and one look, instead of sampling
+    until the comparison is decided."""
+    max_samples: Optionally[int] = None
+    """Maximum number of samples of each alternative. By default 10,000."""
     max_steps: Optionally[int] = None
     """Maximum number of simulated steps, checked at the scheduled sample sizes."""
-    seconds: Optionally[float] = None
+    max_seconds: Optionally[float] = None
     """Maximum time in seconds. Sampling stops at the last scheduled sample size that can be reached in it."""
     horizon: Optionally[int] = None
     """Steps per rollout or episode. By default the time limit if discount is 1, otherwise until discounting reduces a
@@ -38,6 +42,8 @@ class Sampling(LoadingPolicies, Reporting):
     """Bound on |reward| after the horizon. By default that of the table, or the largest reward observed."""
     return_range: Annotated[Optionally[tuple[float, float]], tyro.conf.arg(metavar="LEAST MOST")] = None
     """Range that contains all returns, if known: intervals are then valid for any distribution in it."""
+    largest_loss: Optionally[float] = None
+    """The most that an outcome which was not seen can cost, if known: intervals then include it."""
     tie_tolerance: float = 0.0
     """Gaps of at most this size count as ties."""
     pool: Annotated[Optionally[int], tyro.conf.arg(metavar="WORKERS")] = None
@@ -47,7 +53,9 @@ class Sampling(LoadingPolicies, Reporting):
         """Arguments of the comparison."""
         others = LoadingPolicies.__dataclass_fields__ | Reporting.__dataclass_fields__
         names = (name for name in Sampling.__dataclass_fields__ if name not in others)
-        return {name: getattr(self, name) for name in names} | {"progress": not self.quiet}
+        given = {name: getattr(self, name) for name in names}
+        assume = {name: given.pop(name) for name in Assumptions.__dataclass_fields__ if name in given}
+        return given | {"assume": Assumptions(**assume), "progress": not self.quiet}
 
 
 def sampling_record(found: Comparison) -> dict[str, Any]:

@@ -11,22 +11,24 @@ import numpy as np
 from jmdp.base.arrays import Floats
 from jmdp.base.labels import Label, Labels
 from jmdp.base.settings import cut, short
+from jmdp.comparisons.comparison import Comparison
+from jmdp.comparisons.policy_comparison import PolicyComparison
+from jmdp.comparisons.run_comparison import RunComparison, RunComparisons
 from jmdp.errors import LabelError, UnavailableError
 from jmdp.files import schema
 from jmdp.files.continuing import PROGRESS, Progress, Resumption, of_actions, of_policies, of_runs
 from jmdp.files.kinds import Kind, Object
-from jmdp.files.types import FLAG, LABEL, NUMBER, TEXT, WHOLE, Array, LabelsOf, Listed, Optional, Tuple, WrongFieldError
+from jmdp.files.types import FLAG, LABEL, NUMBER, TEXT, WHOLE, Array, LabelsOf, Listed, Optional, WrongFieldError
 from jmdp.methods.monte_carlo import MonteCarlo
 from jmdp.models.coupling import Coupling
-from jmdp.results.comparison import Comparison
-from jmdp.results.policy_comparison import PolicyComparison
-from jmdp.results.run_comparison import RunComparison, RunComparisons
-from jmdp.results.samples.drawn_samples import DrawnSamples, Stage
-from jmdp.results.samples.limits import Limits
-from jmdp.results.samples.sample_summary import SampleSummary
 from jmdp.simulators.episodes import EpisodeDraws
 from jmdp.simulators.runs import RunDraws
 from jmdp.simulators.starts import Starts
+from jmdp.statistics.assumptions import Assumptions
+from jmdp.statistics.drawn_samples import DrawnSamples, Stage
+from jmdp.statistics.limits import Limits
+from jmdp.statistics.means import Sampling
+from jmdp.statistics.sample_summary import SampleSummary
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +45,8 @@ class SavedComparison:
     seed: int
     confidence: float
     error: float
-    return_range: tuple[float, float] | None
+    sampling: Sampling
+    assume: Assumptions
     certain: bool
     sign: float
     outcome: Any
@@ -55,7 +58,6 @@ class SavedComparison:
     indifference: float | None
     simulator: str
     policy: str
-    tie_tolerance: float
     numbers: tuple[Label, ...] | None
     start_names: tuple[str, ...] | None
     start_probabilities: Floats | None
@@ -121,8 +123,8 @@ class SavedComparison:
             raise WrongFieldError("of_what", f"{short(self.of_what)} with samples of another kind")
         if not 0 < self.error < 1 or not 0 < self.confidence < 1 or not 0 <= self.discount <= 1:
             raise WrongFieldError("error", "a probability outside (0, 1)")
-        if self.sign not in (-1.0, 1.0) or self.horizon < 1 or self.seed < 0 or not self.tie_tolerance >= 0:
-            raise WrongFieldError("sign", "a sign, horizon, seed or tolerance that is impossible")
+        if self.sign not in (-1.0, 1.0) or self.horizon < 1 or self.seed < 0:
+            raise WrongFieldError("sign", "a sign, horizon or seed that is impossible")
         for stage in self.samples.stages:
             paired = getattr(stage.draws, "paired", 0)
             if not 0 <= paired <= len(stage.draws.returns) or not np.isfinite(stage.draws.returns).all():
@@ -138,8 +140,11 @@ class SavedComparison:
             raise WrongFieldError("worse_than", "all alternatives")
         if self.numbers is not None and len(self.numbers) != self.labels.size:
             raise WrongFieldError("numbers", f"{len(self.numbers)} numbers of {self.labels.size} actions")
-        if self.return_range is not None and not self.return_range[0] < self.return_range[1]:
-            raise WrongFieldError("return_range", f"the range {short(self.return_range)}")
+        if (
+            self.sampling.kind not in ("fixed", "sequential", "planned")
+            or min(self.sampling.most, self.sampling.looks) < 0
+        ):
+            raise WrongFieldError("sampling", f"sampling of the kind {short(self.sampling.kind)}")
 
 
 _KINDS: dict[type, str] = {Comparison: "actions", PolicyComparison: "policies", RunComparison: "runs"}
@@ -210,7 +215,8 @@ _FIELDS = {
     "seed": WHOLE,
     "confidence": NUMBER,
     "error": NUMBER,
-    "return_range": Optional(Tuple(NUMBER, 2)),
+    "sampling": schema.SAMPLING,
+    "assume": schema.ASSUMPTIONS,
     "certain": FLAG,
     "sign": NUMBER,
     "outcome": schema.OUTCOME,
@@ -222,7 +228,6 @@ _FIELDS = {
     "indifference": Optional(NUMBER),
     "simulator": TEXT,
     "policy": TEXT,
-    "tie_tolerance": NUMBER,
     "numbers": Optional(Listed(LABEL)),
     "start_names": Optional(Listed(TEXT)),
     "start_probabilities": Optional(Array("<f8", "starts")),

@@ -13,20 +13,21 @@ from typing import Any
 import numpy as np
 
 from jmdp.base.settings import short, whole_number
-from jmdp.comparing import action_question
-from jmdp.comparing_policies import policy_question
-from jmdp.comparing_runs import RunQuestion, run_question
-from jmdp.comparison_settings import Settings
+from jmdp.comparisons.compare import action_question
+from jmdp.comparisons.compare_policies import policy_question
+from jmdp.comparisons.compare_runs import RunQuestion, run_question
+from jmdp.comparisons.comparison import Comparison
+from jmdp.comparisons.policy_comparison import PolicyComparison
+from jmdp.comparisons.question import Question
+from jmdp.comparisons.run_comparison import RunComparison, RunComparisons
+from jmdp.comparisons.sampling import Continuation, continued
+from jmdp.comparisons.settings import Settings
 from jmdp.errors import SettingsError, SimulatorError
 from jmdp.files import schema
 from jmdp.files.kinds import Kind, Object
 from jmdp.files.types import FLAG, NUMBER, TEXT, WHOLE, ByName, Listed, Optional, Tuple, Type, WrongFieldError
-from jmdp.results.comparison import Comparison
-from jmdp.results.policy_comparison import PolicyComparison
-from jmdp.results.run_comparison import RunComparison, RunComparisons
-from jmdp.results.samples.drawn_samples import DrawnSamples, Sampled
-from jmdp.sequential import Continuation, Question
 from jmdp.simulators.draws import Draws
+from jmdp.statistics.drawn_samples import DrawnSamples, Sampled
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Progress:
     paired: bool
     worse_than: tuple[tuple[int, int], ...]
     decided: bool
+    looks: int = 1
     minimize: bool | tuple[str, ...] | None = None  # of runs
     own: Mapping[str, Mapping[str, Any]] | None = None  # settings of single measures of runs
 
@@ -49,7 +51,9 @@ class Progress:
         if not isinstance(continue_with, Continuation):
             return None
         question, sampled = continue_with.question, continue_with.sampled
-        found = cls(question.settings, sampled.active, sampled.paired, sampled.worse_than, sampled.decided)
+        found = cls(
+            question.settings, sampled.active, sampled.paired, sampled.worse_than, sampled.decided, sampled.looks
+        )
         if not isinstance(question, RunQuestion):
             return found if question.verb != "compare runs" else None  # one measure of several
         minimize = question.minimize if isinstance(question.minimize, bool) else tuple(sorted(question.minimize))
@@ -60,7 +64,7 @@ class Progress:
         numbers = {*self.active, *(i for pair in self.worse_than for i in pair)}
         if not self.active or not numbers <= set(range(samples.alternatives)):
             raise WrongFieldError("progress", f"the alternatives {short(sorted(numbers))} of {samples.alternatives}")
-        return Sampled(samples, self.active, self.paired, self.worse_than, self.decided)
+        return Sampled(samples, self.active, self.paired, self.worse_than, self.decided, self.looks)
 
 
 _Answer = Callable[[Any, Progress, Mapping[str, Any]], Question]
@@ -81,7 +85,7 @@ class Resumption:
         sampled = self.progress.with_samples(self.samples)
         question = self.question(self.comparison, self.progress, given)
         _check_samples(question, sampled.samples.complete.one_coupling)
-        return question.continued(sampled, samples, given.get("precision"))
+        return continued(question, sampled, samples, given.get("precision"))
 
 
 def _check_samples(question: Question, drawn: Draws) -> None:
@@ -129,7 +133,7 @@ def of_actions(c: Comparison, progress: Progress, given: Mapping[str, Any]) -> Q
     if actions is None and c.numbers is not None:
         actions = list(c.numbers)
     settings = _settings(progress, given, horizon=c.horizon)
-    question = action_question(given["simulator"], given.get("state"), given["policy"], actions, c.discount, settings)
+    question = action_question(given["simulator"], given["policy"], given.get("state"), actions, c.discount, settings)
     _same("The list of actions", question.labels.names, c.summary.labels.names)
     question.check_luck()
     return question
@@ -207,6 +211,7 @@ _PROGRESS_FIELDS = {
     "paired": FLAG,
     "worse_than": Listed(Tuple(WHOLE, 2)),
     "decided": FLAG,
+    "looks": WHOLE,
     "minimize": _Minimize(),
     "own": _Own(),
 }

@@ -19,16 +19,16 @@ from jmdp.methods.monte_carlo.state_samples import FirstSamples, StateSamples
 from jmdp.methods.monte_carlo.table_episodes import SAMPLE_BYTES
 from jmdp.methods.shared.return_range import ReturnRange
 from jmdp.models.coupling import Coupling
-from jmdp.results import anytime
 from jmdp.results.asked import Asked
 from jmdp.results.evaluation import Evaluation
-from jmdp.results.samples.drawn_evaluation import Stored, Within
-from jmdp.results.samples.interval_rules import IntervalRule, fixed_slack, no_slack
-from jmdp.results.samples.limits import Limits
-from jmdp.results.samples.sampled_distributions import SampledDistributions
 from jmdp.simulators.draws import Draws
+from jmdp.statistics import anytime
+from jmdp.statistics.drawn_evaluation import Stored, Within
+from jmdp.statistics.interval_rules import IntervalRule
+from jmdp.statistics.limits import Limits
+from jmdp.statistics.sampled_distributions import SampledDistributions
 
-_BANDS = {"fixed": fixed_slack, "anytime": anytime.distribution_slack, "certain": no_slack}
+_BANDS = {"fixed": anytime.fixed_slack, "anytime": anytime.distribution_slack, "certain": anytime.no_slack}
 """Widths of the band of a distribution, by name."""
 
 
@@ -94,7 +94,7 @@ class Redrawn:
             policies = {name: steps[0] for name, steps in zip(asked.names, asked.policies, strict=True)}
             draw = PolicySamples.of_table(model, policies, coupling, asked.start, self.horizon, seed)
             support = PolicySupport.of_table(model, policies, asked.start)
-        rule = IntervalRule(self.confidence, fixed_slack)
+        rule = IntervalRule(self.confidence, anytime.fixed_slack)
         return SampledDistributions(FirstSamples(draw, self.sizes), self.limits, rule, support)
 
 

@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jmdp.base.settings import short
+from jmdp.comparisons.comparison import Comparison
+from jmdp.comparisons.policy_comparison import PolicyComparison
+from jmdp.comparisons.run_comparison import RunComparison, RunComparisons
 from jmdp.errors import FileError, JMDPError, MissingExtraError, SettingsError
 from jmdp.files import comparisons, evaluations, learned, netcdf, reviews, schema
 from jmdp.files.kinds import Kind, Object
@@ -18,10 +21,7 @@ from jmdp.files.opening import path_text
 from jmdp.files.types import Sink, WrongFieldError
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.calibration import Calibration
-from jmdp.results.comparison import Comparison
 from jmdp.results.evaluation import Evaluation
-from jmdp.results.policy_comparison import PolicyComparison
-from jmdp.results.run_comparison import RunComparison, RunComparisons
 from jmdp.reviews.review import Review
 from jmdp.reviews.reviews import Reviews
 

@@ -13,7 +13,7 @@ import numpy as np
 from jmdp.base.arrays import ROW_SUM_TOLERANCE
 from jmdp.base.scale import Scale
 from jmdp.base.settings import short
-from jmdp.comparison_settings import Settings
+from jmdp.comparisons.settings import Settings
 from jmdp.files import methods
 from jmdp.files.finishing import HandedOver
 from jmdp.files.kinds import Kind, Object
@@ -39,12 +39,14 @@ from jmdp.results.asked import Asked
 from jmdp.results.calibration import Calibration
 from jmdp.results.certificate import Certificate
 from jmdp.results.learning_curve import LearningCurve
-from jmdp.results.margins import Margin
 from jmdp.results.outcome import Outcome
-from jmdp.results.samples.drawn_samples import DrawnSamples, Stage
-from jmdp.results.samples.limits import Limits
 from jmdp.simulators.draws import Draws
 from jmdp.simulators.episodes import EpisodeDraws, LuckProbe
+from jmdp.statistics.assumptions import Assumptions
+from jmdp.statistics.drawn_samples import DrawnSamples, Stage
+from jmdp.statistics.limits import Limits
+from jmdp.statistics.margins import Margin
+from jmdp.statistics.means import Sampling
 
 VERSION = 2
 READABLE = (1, 2)
@@ -161,6 +163,18 @@ LIMITS = Object(
 
 MARGIN = Object(lambda: {"Margin": Kind(Margin, {"size": NUMBER, "relative": FLAG})})
 
+_ASSUMPTIONS = {
+    "return_range": Optional(Tuple(NUMBER, 2)),
+    "reward_bound": Optional(NUMBER),
+    "largest_loss": Optional(NUMBER),
+    "rarest": NUMBER,
+    "tie_tolerance": NUMBER,
+}
+
+ASSUMPTIONS = Object(lambda: {"Assumptions": Kind(Assumptions, _ASSUMPTIONS)})
+
+SAMPLING = Object(lambda: {"Sampling": Kind(Sampling, {"kind": TEXT, "most": WHOLE, "looks": WHOLE})})
+
 _SETTINGS = {
     "seed": WHOLE,
     "coupling": COUPLING,
@@ -168,13 +182,13 @@ _SETTINGS = {
     "precision": Optional(NUMBER),
     "indifference": Optional(NUMBER),
     "margin": Optional(MARGIN),
-    "samples": WHOLE,
+    "samples": Optional(WHOLE),
+    "max_samples": Optional(WHOLE),
     "max_steps": Optional(NUMBER),
-    "seconds": Optional(NUMBER),
+    "max_seconds": Optional(NUMBER),
+    "looks": TEXT,
     "horizon": Optional(WHOLE),
-    "reward_bound": Optional(NUMBER),
-    "return_range": Optional(Tuple(NUMBER, 2)),
-    "tie_tolerance": NUMBER,
+    "assume": ASSUMPTIONS,
 }
 
 SETTINGS = Object(lambda: {"Settings": Kind(Settings, _SETTINGS)})

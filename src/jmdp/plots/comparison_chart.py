@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from jmdp.base.interval import Estimate, Interval
 from jmdp.base.rounding import percentages, significant, supported, typeset
+from jmdp.comparisons.comparison import Comparison
+from jmdp.comparisons.run_comparison import RunComparison, RunComparisons
 from jmdp.models.coupling import Independent
 from jmdp.plots.comparison_words import Words, caption, has_baseline, plain, verdict, written
 from jmdp.plots.spread_bars import INDEPENDENT, INDEPENDENT_LABEL, SHARED, bar_limits, draw_bar
@@ -22,9 +24,7 @@ from jmdp.plots.style import (
     empty_figure,
     wrapped,
 )
-from jmdp.results.anytime import ENOUGH
-from jmdp.results.comparison import Comparison
-from jmdp.results.run_comparison import RunComparison, RunComparisons
+from jmdp.statistics.means import ENOUGH
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

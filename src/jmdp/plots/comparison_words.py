@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jmdp.base.rounding import confidence_percent
-from jmdp.results.anytime import ENOUGH
 from jmdp.results.outcome import Outcome
+from jmdp.statistics.means import ENOUGH
 
 if TYPE_CHECKING:
-    from jmdp.results.comparison import Comparison
+    from jmdp.comparisons.comparison import Comparison
 
 _LONGEST = 24
 """Longer names lose their middle."""

@@ -6,17 +6,18 @@ from collections.abc import Sequence
 
 from jmdp.base import rounding
 from jmdp.base.interval import Verdict
+from jmdp.comparisons.comparison import Comparison
+from jmdp.comparisons.comparison_table import assumptions, effort, eliminated, stopped, unvaried
+from jmdp.comparisons.policy_comparison import PolicyComparison
+from jmdp.comparisons.run_comparison import RunComparison, RunComparisons
+from jmdp.comparisons.whole_comparison import WholeComparison
 from jmdp.plots.comparison_chart import comparison_chart
 from jmdp.reports.again import again, later, settings
 from jmdp.reports.comparison_tables import margin_table, means_table, regret_table, sampled, shared_table
 from jmdp.reports.page import Again, Figure, Page, Table
 from jmdp.reports.words import MOST_DRAWN, coupling_words, name, sentence, short_name
-from jmdp.results.comparison import Comparison
-from jmdp.results.comparison_table import assumptions, effort, eliminated, stopped, unvaried
 from jmdp.results.outcome import Outcome
-from jmdp.results.policy_comparison import PolicyComparison
-from jmdp.results.run_comparison import RunComparison, RunComparisons
-from jmdp.results.whole_comparison import WholeComparison
+from jmdp.statistics.assumptions import Assumptions
 
 
 def page(result: Comparison | RunComparisons, command: str | None = None) -> Page:
@@ -154,12 +155,6 @@ def _gain(c: Comparison) -> str:
 def _trust(c: Comparison) -> list[str]:
     beside = c.beside_reference if isinstance(c, WholeComparison) else c.beside_leader
     said = [*assumptions(c), *unvaried(c, beside), *eliminated(c)]
-    if c.break_even is not None:
-        cost = rounding.at_least(c.break_even, 2)
-        said.append(
-            f"an event with a chance of 1 in {1 / c.unseen:.0f} could be missing from this sample; it would change the "
-            f"verdict only if {name(c.best or '')} then lost more than {cost} compared with {name(c.runner_up)}"
-        )
     if c.outcome in (Outcome.ONE_FUTURE, Outcome.DETERMINISTIC):
         said.append(
             "if the simulator is deterministic from this state, the means are exact; if its randomness was drawn "
@@ -192,9 +187,8 @@ def _again(result: Comparison | RunComparisons, command: str | None) -> Again:
         confidence=result.confidence,
         indifference=c.indifference,
         margin=None if c.margin is None else str(c.margin),
-        samples=c.samples,
-        return_range=c.return_range,
-        tie_tolerance=c.tie_tolerance or None,
+        **{"samples" if c.summary.sampling.kind == "fixed" else "max_samples": c.samples},
+        assume=_assumed(c),
     )
     if _is_precise(c):
         asked.append(f"precision={later('as in the first call')}")
@@ -209,7 +203,6 @@ def _again(result: Comparison | RunComparisons, command: str | None) -> Again:
         discount=c.discount,
         coupling=c.summary.coupling,
         horizon=c.horizon,
-        reward_bound=c.limits.bound if c.limits.assumption is None and c.limits.cut else None,
     )
     given = [("simulator", c.simulator)]
     if isinstance(c, PolicyComparison):
@@ -223,7 +216,13 @@ def _again(result: Comparison | RunComparisons, command: str | None) -> Again:
     if c.numbers is None:
         given.append(("actions", f"a dictionary of actions: {names}"))
         actions = "actions"
-    return again(command, given, "jmdp.compare", [f"simulator, state, policy, {actions},", *asked])
+    return again(command, given, "jmdp.compare", [f"simulator, policy, state=state, actions={actions},", *asked])
+
+
+def _assumed(c: Comparison) -> Assumptions | None:
+    """What the call was told beyond the samples; a bound of rewards that a table has is not."""
+    assume = c.summary.assume
+    return None if assume == Assumptions() else assume
 
 
 def _are_named(c: Comparison) -> bool:

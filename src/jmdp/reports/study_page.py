@@ -18,6 +18,7 @@ from jmdp.reports.study_data import MOST_LISTED, States, columns, embedded, numb
 from jmdp.reports.study_maps import MOST_CELLS, Drawing, study_maps
 from jmdp.reports.study_sorted_gaps import sorted_gaps
 from jmdp.results.outcome import Outcome
+from jmdp.statistics.assumptions import Assumptions
 from jmdp.studies.study import Study
 
 STATIC_ROWS = 200
@@ -263,19 +264,18 @@ def _again(study: Study, command: str | None) -> Again:
 
 def _keywords(asked: dict[str, Any]) -> list[str]:
     """Settings as keyword arguments; those that are not set are omitted."""
-    said = []
+    said, assumed = [], []
+    defaults = {name: field.default for name, field in Assumptions.__dataclass_fields__.items()}
     for name, value in asked.items():
-        if (
-            value is None
-            or not name.isidentifier()
-            or (name == "tie_tolerance" and not value)
-            or (name == "confidence" and "tolerance" in asked)
-        ):
+        if name in defaults:
+            assumed += [f"{name}={short(value, 200)}"] * (value is not None and value != defaults[name])
+            continue
+        if value is None or not name.isidentifier() or (name == "confidence" and "tolerance" in asked):
             continue
         known = name == "coupling" and re.fullmatch(r"\w+\([\w=', ]*\)", str(value))
         plain = name != "coupling" and isinstance(value, (int, float, list))
         said.append(f"{name}={f'jmdp.{value}' if known else short(value, 200) if plain else '...'}")
-    return said
+    return [*said, f"assume=jmdp.Assumptions({', '.join(assumed)})"] if assumed else said
 
 
 def _replay(study: Study) -> list[str]:
@@ -284,10 +284,10 @@ def _replay(study: Study) -> list[str]:
         return []
     asked = study.settings
     kept = {name: value for name, value in asked.items() if name not in ("seed", "budget")}
-    rest = ", ".join([f"samples={short(asked.get('budget'))}", *_keywords(kept)])
+    rest = ", ".join([f"max_samples={short(asked.get('budget'))}", *_keywords(kept)])
     if study.alternative == "policy":
         return ["jmdp.compare_policies(simulator, policies, starts=[state], seed=", f", {rest})"]
-    return ["jmdp.compare(simulator, state, policy, seed=", f", {rest})"]
+    return ["jmdp.compare(simulator, policy, state=state, seed=", f", {rest})"]
 
 
 def _confidence(study: Study) -> float | None:

@@ -18,6 +18,7 @@ class Outcome(Enum):
     BEST_FOUND = "one alternative is better on average than every other"
     GOOD_ENOUGH = "one alternative is within `indifference` of the best"
     EQUAL_BEST = "the alternatives that remain have certainly equal means; every other one is worse"
+    EQUAL_SO_FAR = "the alternatives that remain were equal in every sample so far"
     DETERMINISTIC = "no step and no policy used random numbers, so one sample is exact for this state"
     BASELINE_COMPARED = "every other alternative is known to be better or worse on average than the baseline"
     MARGIN_DECIDED = "for every other policy it is known whether it is worse than the baseline by more than the margin"
@@ -41,6 +42,7 @@ _UNSUCCESSFUL = (
     Outcome.INTERRUPTED,
     Outcome.BUDGET_EXHAUSTED,
     Outcome.ONE_FUTURE,
+    Outcome.EQUAL_SO_FAR,
     Outcome.DETERMINISTIC,
     Outcome.FAILED,
 )

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from jmdp.base.interval import Estimate
 from jmdp.base.rounding import percent
-from jmdp.results.comparison_table import aligned
+from jmdp.comparisons.comparison_table import aligned
 from jmdp.results.result import wrapped
 from jmdp.reviews.review_text import shown, size
 

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from jmdp.base import rounding
 from jmdp.base.interval import Estimate
-from jmdp.results.comparison_table import aligned
-from jmdp.results.comparison_table import shown as with_interval
+from jmdp.comparisons.comparison_table import aligned
+from jmdp.comparisons.comparison_table import shown as with_interval
 from jmdp.results.outcome import Outcome
 from jmdp.results.result import wrapped
 from jmdp.reviews.decision import MISTAKE, NONE, RIGHT, Decision

@@ -18,7 +18,7 @@ from jmdp.base.arrays import Integers
 from jmdp.base.progress import status_bar
 from jmdp.distribute.pools import Pool
 from jmdp.errors import SimulatorError, StudyError
-from jmdp.results.samples.selection import looks
+from jmdp.statistics.means import looks
 from jmdp.studies.folder import Chunk, Folder
 from jmdp.studies.parts import Finished
 from jmdp.studies.points import Block, Points

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from jmdp.base.interval import Estimate
-from jmdp.results.anytime import ENOUGH
-from jmdp.results.comparison import Comparison
+from jmdp.comparisons.comparison import Comparison
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.outcome import Outcome
+from jmdp.statistics.means import ENOUGH
 from jmdp.studies.points import printable
 
 Row = dict[str, Any]

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from jmdp.comparing import ActionQuestion
-from jmdp.comparing_policies import PolicyQuestion
-from jmdp.course import Course
+from jmdp.comparisons.compare import ActionQuestion
+from jmdp.comparisons.compare_policies import PolicyQuestion
+from jmdp.comparisons.sampling import Course
 from jmdp.distribute.pools import SerialPool
 from jmdp.evaluate import evaluate
 from jmdp.methods.reachable_pairs import ReachablePairs
@@ -133,7 +133,7 @@ class SimulatedWork(Work):
             question.check_luck()
         else:
             question = replace(question, repeats=False)
-        return Course.begin(question, SerialPool(), self.budget)
+        return Course(question, SerialPool(), None, self.budget)
 
     def _advance_together(self, courses: list[Course | Failure]) -> None:
         """Draw the samples of several states together, look by look, until all comparisons are over."""

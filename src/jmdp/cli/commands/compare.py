@@ -15,9 +15,9 @@ from jmdp.cli.environments import ACTIONS_HELP, Environment, EnvName, environmen
 from jmdp.cli.options import Actions, Optionally, PolicyDraws, TruncatedEnds
 from jmdp.cli.policy_files import FILES_HELP
 from jmdp.cli.sampling_options import Sampling, sampling_record
-from jmdp.comparing import compare
+from jmdp.comparisons.compare import compare
+from jmdp.comparisons.comparison import Comparison
 from jmdp.errors import SettingsError
-from jmdp.results.comparison import Comparison
 from jmdp.results.outcome import Outcome
 from jmdp.simulators.simulator import Simulator
 
@@ -96,9 +96,9 @@ class Compare(Sampling):
         self.refuse_unused_net()
         return compare(
             simulator,
-            chosen.place(simulator, self.state, self.after, reset_seed),
             policy,
-            actions,
+            state=chosen.place(simulator, self.state, self.after, reset_seed),
+            actions=actions,
             discount=self.discount,
             coupling=coupling_of(self.coupling, self.policy_luck),
             **self.sampling(),

@@ -18,10 +18,10 @@ from jmdp.cli.episode_options import EpisodeSampling, start_states
 from jmdp.cli.options import Optionally
 from jmdp.cli.policy_files import FILES_HELP
 from jmdp.cli.sampling_options import sampling_record
-from jmdp.comparing_policies import compare_policies
+from jmdp.comparisons.compare_policies import compare_policies
+from jmdp.comparisons.policy_comparison import PolicyComparison
 from jmdp.errors import SettingsError
 from jmdp.results.outcome import Outcome
-from jmdp.results.policy_comparison import PolicyComparison
 
 _POLICIES = (
     "Two or more policies, each as NAME=POLICY, or as POLICY, which is then also its name. A policy is uniform; an "

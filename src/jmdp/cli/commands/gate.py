@@ -14,9 +14,9 @@ from jmdp.cli.episode_options import EpisodeSampling, start_states
 from jmdp.cli.gate_report import GateReport
 from jmdp.cli.options import Optionally
 from jmdp.cli.policy_files import policy_digest
-from jmdp.comparing_policies import compare_policies
+from jmdp.comparisons.compare_policies import compare_policies
 from jmdp.errors import SettingsError
-from jmdp.results.margins import Margin
+from jmdp.statistics.margins import Margin
 
 _OLD = (
     "The policy in use: POLICY is any policy of `jmdp compare-policies`, such as old.onnx, PPO:old.zip or file.py:name."
@@ -38,8 +38,8 @@ class Gate(EpisodeSampling):
         "jmdp gate world:inventory --old base_stock --new reorder --margin 2%": "two policies of a built-in table",
         "jmdp gate FrozenLake-v1 --old uniform --new 0,3,3,3,0,0,0,0,3,1,0,0,0,2,1,0 --margin 0.05 "
         "--return-range 0 1": "a margin of 0.05 for returns of 0 or 1; a saved model would be --new PPO:model.zip",
-        "jmdp gate CartPole-v1 --old left --new uniform --margin 5 --seconds 20 --undecided fail --json": "fail unless "
-        "the new policy is known not to be worse",
+        "jmdp gate CartPole-v1 --old left --new uniform --margin 5 --max-seconds 20 --undecided fail --json": "fail "
+        "unless the new policy is known not to be worse",
     }
 
     old: Annotated[str, tyro.conf.arg(metavar="POLICY", help=_OLD)]
@@ -94,7 +94,8 @@ class Gate(EpisodeSampling):
             margin=margin,
             **self.sampling(),
         )
-        return GateReport(self.env, policies, found, found.not_worse(margin), self.samples, self.undecided)
+        budget = self.samples or self.max_samples or 10_000
+        return GateReport(self.env, policies, found, found.not_worse(margin), budget, self.undecided)
 
     def policy_texts(self) -> Sequence[str]:
         """Return both policies."""

@@ -21,10 +21,12 @@ from jmdp.cli.study_file import StudyFile
 from jmdp.cli.study_states import study_states
 from jmdp.distribute.pools import Pool
 from jmdp.errors import SettingsError
+from jmdp.statistics.assumptions import Assumptions
 from jmdp.studies.study import Study
 from jmdp.studying import study
 
-_PASSED_ON = ("budget", "indifference", "confidence", "horizon", "reward_bound", "tie_tolerance", "discount")
+_ASSUMED = tuple(Assumptions.__dataclass_fields__)
+_PASSED_ON = ("budget", "indifference", "confidence", "horizon", "discount")
 
 _FILE = (
     "Settings in TOML. Required: env, an environment as for jmdp compare; policy, or a table [policies] to compare "
@@ -130,7 +132,7 @@ class RunStudy(LoadingPolicies, Reporting):
                 path=self.out,
                 pool=pool,
                 coupling=coupling_of(values.get("coupling", "synchronous"), luck),
-                return_range=tuple(values["return_range"]) if "return_range" in values else None,
+                assume=Assumptions(**{name: values[name] for name in _ASSUMED if name in values}),
                 progress=not self.quiet,
                 **{name: values[name] for name in _PASSED_ON if name in values},
             )

@@ -33,17 +33,17 @@ from jmdp.models.policy import Policies, TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.outcome import Outcome
-from jmdp.results.samples.drawn_evaluation import SampledProblem, Stored, Within, drawn_evaluation
-from jmdp.results.samples.interval_rules import IntervalRule
-from jmdp.results.samples.limits import Limits, known_reward_bound
-from jmdp.results.samples.sample_moments import SampleMoments, sample_moments
-from jmdp.results.samples.sampled_distributions import Support
 from jmdp.results.start import start_labels
 from jmdp.simulators.checking.sampling import check_before_sampling, check_repeatable
 from jmdp.simulators.draws import Draws
 from jmdp.simulators.functions import TabularSimulator, table_of, table_state
 from jmdp.simulators.rollouts import RolloutPlan, enough_steps, paired_draws, rollouts_at_once
 from jmdp.simulators.simulator import Simulator
+from jmdp.statistics.drawn_evaluation import SampledProblem, Stored, Within, drawn_evaluation
+from jmdp.statistics.interval_rules import IntervalRule
+from jmdp.statistics.limits import Limits, known_reward_bound
+from jmdp.statistics.sample_moments import SampleMoments, sample_moments
+from jmdp.statistics.sampled_distributions import Support
 
 LONGEST = 100_000_000
 """Maximum number of steps of a rollout."""

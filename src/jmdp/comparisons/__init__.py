@@ -1,0 +1,1 @@
+"""Comparisons of actions, policies and whole runs under shared randomness."""

@@ -1,0 +1,215 @@
+"""The answer of a comparison in one sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from jmdp.base import rounding
+from jmdp.base.interval import Estimate
+from jmdp.comparisons.not_worse import NotWorse, _Sampled, effort_of
+from jmdp.results.outcome import Outcome
+from jmdp.statistics.margins import Margin
+from jmdp.statistics.unseen import Unseen, rarest
+
+
+@dataclass(frozen=True)
+class Wording:
+    """Phrases for what is compared."""
+
+    by: str  # first is better by a mean gap
+    often: str  # first is better in a share of runs
+    less: str
+    gap: str  # the mean gap, of either sign
+
+
+EARNS = Wording(
+    "{first} earns {gap} more than {second} on average", "{first} earns more", "less", "{first} − {second} = {gap}"
+)
+
+IS_BETTER = Wording(
+    "{first} is better than {second} by {gap} on average",
+    "{first} is better",
+    "worse",
+    "advantage of {first} over {second} {gap}",
+)
+
+
+class _Compared(_Sampled, Protocol):
+    """The part of a `Comparison` that its sentences read; `Comparison` imports this module."""
+
+    alternative: ClassVar[str]
+    wording: ClassVar[Wording]
+
+    @property
+    def sign(self) -> float: ...
+    @property
+    def leader(self) -> str: ...
+    @property
+    def runner_up(self) -> str: ...
+    @property
+    def reference(self) -> str: ...
+    @property
+    def best(self) -> str | None: ...
+    @property
+    def outcome(self) -> Outcome: ...
+    @property
+    def return_range(self) -> tuple[float, float] | None: ...
+    @property
+    def survivors(self) -> tuple[str, ...]: ...
+    @property
+    def margin(self) -> Margin | None: ...
+    @property
+    def indifference(self) -> float | None: ...
+    def common_samples(self, first: str, second: str) -> int: ...
+    def mean_of(self, action: str) -> Estimate: ...
+    def advantage(self, first: str, second: str) -> Estimate: ...
+    def superiority(self, first: str, second: str) -> Estimate: ...
+    def unseen_between(self, first: str, second: str) -> Unseen | None: ...
+    def not_worse(self, margin: Margin, new: str) -> NotWorse: ...
+
+
+def answer_sentence(c: _Compared) -> str:
+    """Which alternative earns more, by how much and how often; or that it is undecided."""
+    if c.margin is not None:
+        return "; ".join(str(c.not_worse(c.margin, name)) for name in c.actions if name != c.reference)
+    if c.outcome is Outcome.ONE_FUTURE or (c.outcome in _UNDECIDED and _unvaried(c)):
+        tied = tuple(name for name in c.actions if float(c.mean_of(name)) == float(c.mean_of(c.leader)))
+        most = "largest" if c.sign > 0 else "smallest"
+        ahead = f"{_listed(tied)} have the {most}" if len(tied) > 1 else f"{c.leader} has the {most}"
+        return (
+            f"All {c.samples:,} {c.run}s of each {c.alternative} gave the same return, so no confidence can be stated; "
+            f"{ahead}."
+        )
+    if c.outcome is Outcome.DETERMINISTIC:
+        return _certain(c)
+    if c.outcome is Outcome.EQUAL_BEST and len(c.actions) > len(c.survivors):
+        return f"{_listed(c.survivors)} have equal means, and are the best of {_all(c)} ({effort_of(c)})"
+    if c.outcome is Outcome.EQUAL_BEST:
+        state = "they have the same outcomes in this state"
+        same = state if c.alternative == "action" else f"they are the same {c.alternative}"
+        return f"{_listed(c.survivors)} have equal means: {same}"
+    if c.outcome is Outcome.EQUAL_SO_FAR:
+        return _equal_so_far(c)
+    if c.outcome is Outcome.GOOD_ENOUGH:
+        return _good_enough(c)
+    if c.reference != c.leader or len(c.actions) == 2:
+        others = [name for name in c.actions if name != c.reference]
+        return "; ".join(_between(c, name, c.reference) for name in others)
+    if c.best is None and len(c.survivors) > 2:
+        ahead = f"{'highest' if c.sign > 0 else 'lowest'} mean so far: {c.leader}"
+        return (
+            f"undecided: {len(c.survivors)} of {_all(c)} may be the best; {ahead}; "
+            f"{_difference(c, c.leader, c.runner_up)}"
+        )
+    if c.best is None:
+        return _between(c, c.leader, c.runner_up)
+    unseen = [c.unseen_between(c.best, name) for name in c.actions if name != c.best]
+    weakest = min((one for one in unseen if one is not None), key=lambda one: one.break_even, default=None)
+    is_best = f"{c.best} is the best of {_all(c)} on average"
+    if weakest is not None and not weakest.firm:
+        is_best += ", on what was seen"
+    return f"{is_best} ({effort_of(c)}): {_over_second(c)}{_reversed_by(c, weakest)}"
+
+
+_UNDECIDED = (Outcome.BUDGET_EXHAUSTED, Outcome.INTERRUPTED)
+
+
+def _unvaried(c: _Compared) -> bool:
+    """Whether all samples of each alternative are equal. With a range, confidence can be stated all the same."""
+    return c.return_range is None and c.summary.samples.complete.one_future
+
+
+def _all(c: _Compared) -> str:
+    return f"{len(c.actions)} {c.summary.labels.plural}"
+
+
+def _over_second(c: _Compared) -> str:
+    by = c.wording.by.removesuffix(" on average")
+    gap = rounding.plus_minus(c.advantage(c.leader, c.runner_up))
+    often = _how_often(c, c.leader, c.runner_up, f"{c.wording.often.format(first='it')} than {c.runner_up}")
+    return f"{by.format(first='it', second=c.runner_up, gap=gap)}, the second best; {often}"
+
+
+def _good_enough(c: _Compared) -> str:
+    """The alternative that is within `indifference` of the best."""
+    assert c.indifference is not None
+    often = _how_often(c, c.leader, c.runner_up)
+    within = f"within {rounding.exactly(c.indifference)} of the best of {_all(c)} on average"
+    return f"{c.leader} is {within} ({effort_of(c)}): {_gap(c, c.leader, c.runner_up)}; {often}"
+
+
+def _certain(c: _Compared) -> str:
+    """The order of alternatives whose returns are not random."""
+    gap = _gap(c, c.leader, c.runner_up)
+    if c.run == "run":
+        return f"No design drew from luck, so each was run once: {gap}"
+    return f"No random numbers were used, so one {c.run} of each {c.alternative} is exact for this state: {gap}"
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]])
+
+
+def _between(c: _Compared, first: str, second: str) -> str:
+    """Two alternatives, the better one first."""
+    gap = c.advantage(first, second)
+    if gap < 0:
+        gap, first, second = gap.negative(), second, first
+    n = c.common_samples(first, second)
+    enough = c.summary.decisive(n)
+    if gap.low > 0 and enough:
+        more = c.wording.by.format(first=first, second=second, gap=rounding.plus_minus(gap))
+        unseen = c.unseen_between(first, second)
+        if unseen is not None and not unseen.firm:
+            more = f"{first} is better on what was seen: {more}"
+        return f"{more} ({effort_of(c, n)}); {_how_often(c, first, second)}{_reversed_by(c, unseen)}"
+    difference = _difference(c, first, second)
+    if not enough:
+        return f"too few {c.run}s to decide between {first} and {second}: {difference}"
+    if c.outcome is Outcome.PRECISE:
+        return f"{first} and {second} cannot be told apart at the requested precision: {difference}"
+    if not gap.has_interval:
+        few = f"too few {c.run}s differ for an interval of the mean"
+        return f"undecided between {first} and {second}, {few}: {difference}. {_missing(c, n)}"
+    return f"undecided between {first} and {second}: {difference}"
+
+
+def _reversed_by(c: _Compared, unseen: Unseen | None) -> str:
+    return "" if unseen is None else f". {unseen.sentence(c.run)}".removesuffix(".")
+
+
+def _missing(c: _Compared, n: int) -> str:
+    return f"Something that happens in fewer than 1 of {rarest(n)} {c.run}s may not have been seen"
+
+
+def _equal_so_far(c: _Compared) -> str:
+    """The alternatives that were equal in all samples."""
+    n = min(c.common_samples(c.survivors[0], name) for name in c.survivors[1:])
+    beside = f", and are the best of {_all(c)}" if len(c.actions) > len(c.survivors) and c.reference == c.leader else ""
+    return (
+        f"{_listed(c.survivors)} were equal in all {n:,} {c.run}s{beside}. They differ only by something that happens "
+        f"in fewer than 1 of {rarest(n)} {c.run}s, and was not seen"
+    )
+
+
+def _difference(c: _Compared, first: str, second: str) -> str:
+    n = c.common_samples(first, second)
+    return f"{_gap(c, first, second)} ({effort_of(c, n)}); {_how_often(c, first, second)}"
+
+
+def _gap(c: _Compared, first: str, second: str) -> str:
+    return c.wording.gap.format(first=first, second=second, gap=rounding.plus_minus(c.advantage(first, second)))
+
+
+def _how_often(c: _Compared, first: str, second: str, phrase: str | None = None) -> str:
+    """Shares of runs in which the first is better, equal and worse; the last is omitted where nothing is equal."""
+    is_better = phrase or c.wording.often.format(first=first)
+    better, worse = float(c.superiority(first, second)), float(c.superiority(second, first))
+    parts = [better, max(0.0, 1 - better - worse), worse]
+    if parts[1] > 1 - 1e-9:
+        return f"both are equal in every {c.run}" if c.run == "run" else f"both have the same return in every {c.run}"
+    if parts[1] < 0.005:
+        return f"{is_better} in {rounding.percentages([better, 1 - better])[0]} of {c.run}s"
+    more, same, less = rounding.percentages(parts)
+    return f"{is_better} in {more} of {c.run}s, the same in {same} and {c.wording.less} in {less}"

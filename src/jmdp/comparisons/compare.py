@@ -1,0 +1,284 @@
+"""`compare`: simulate all actions from one state under shared randomness until the best one is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+from jmdp.base.interrupts import interruptible
+from jmdp.base.luck import Shock
+from jmdp.base.settings import asks_for_seed
+from jmdp.comparisons.comparison import Comparison
+from jmdp.comparisons.question import SimulatorQuestion
+from jmdp.comparisons.sampling import answer
+from jmdp.comparisons.settings import Settings
+from jmdp.distribute.pools import Pool
+from jmdp.errors import SettingsError
+from jmdp.methods.monte_carlo.monte_carlo import MonteCarlo, rollout_horizon
+from jmdp.methods.monte_carlo.table_rollouts import compiled
+from jmdp.models.actors.actor import Actor
+from jmdp.models.actors.as_policy import as_policy
+from jmdp.models.coupling import Coupling, Synchronous
+from jmdp.models.discount import problem_discount
+from jmdp.models.policy import is_one_policy
+from jmdp.models.tabular import TabularJMDP
+from jmdp.simulators import as_simulator
+from jmdp.simulators.candidates import candidate_actions
+from jmdp.simulators.checking.sampling import check_before_sampling, check_repeatable, policy_draws
+from jmdp.simulators.digests import digest_of
+from jmdp.simulators.draws import Draws
+from jmdp.simulators.functions import TabularSimulator, table_of, table_state
+from jmdp.simulators.rollouts import RolloutPlan, paired_draws
+from jmdp.simulators.simulator import Simulator
+from jmdp.statistics.assumptions import Assumptions
+from jmdp.statistics.limits import known_reward_bound
+
+
+@interruptible
+@asks_for_seed
+def compare(
+    simulator: Any,
+    policy: Any = None,
+    *,
+    state: Any = None,
+    actions: Sequence[Any] | Mapping[str, Any] | None = None,
+    seed: int,
+    discount: float | None = None,
+    coupling: Coupling = Synchronous(),
+    confidence: float = 0.95,
+    precision: float | None = None,
+    indifference: float | None = None,
+    samples: int | None = None,
+    max_samples: int | None = None,
+    max_steps: int | None = None,
+    max_seconds: float | None = None,
+    looks: Literal["scheduled", "planned"] = "scheduled",
+    horizon: int | None = None,
+    assume: Assumptions | None = None,
+    pool: int | Pool | None = None,
+    progress: bool = True,
+    policies: None = None,
+    seconds: None = None,
+) -> Comparison:
+    """Compare actions in one state under shared randomness (luck), and stop when the comparison is decided.
+
+    Each sample simulates one rollout per action: the action first, then `policy`. The rollouts of a sample share random
+    numbers as `coupling` specifies. At scheduled sample sizes (32, then about 25% more each time) the confidence
+    intervals of the mean gaps are updated. Actions that are known to be worse are eliminated: they are simulated no
+    further. All intervals are valid at any stopping time. If no step and no policy draws random numbers, one rollout of
+    each action is exact, and no more are simulated.
+
+    Parameters
+    ----------
+    simulator
+        A Gymnasium or gymnax environment, a table (`TabularJMDP`), or any `Simulator`.
+    state
+        State in which the actions are compared. None: the current state of the simulator, else its start state.
+    policy
+        Policy followed after the first action: a table, a function of the observation, a stable-baselines3 model, a
+        torch module or a JAX function; see `as_policy`.
+    actions
+        Candidate actions, by index or name; None compares all of them. For continuous actions: a list of the actions
+        to compare, or a dictionary from names to actions.
+    seed
+        Random seed of all draws. Sample i depends only on the seed and i.
+    discount
+        Discount factor γ; a table has its own. With 1 the return is the sum of rewards over `horizon` steps.
+    coupling
+        Which randomness the rollouts share. `Synchronous`: common random numbers, one shock for all branches in each
+        step. `Local`, the paper's coupling: branches share a shock only while they are in the same state; if states
+        never recur, only in the first step. `Independent`: nothing is shared (baseline).
+    confidence
+        Confidence level of the decision, and of all gaps of one action jointly.
+    precision
+        If given, stop when every mean gap is known to ± this value, instead of when the best action is known. No
+        action is eliminated then.
+    indifference
+        If given, stop as soon as one action is known to be within this value of the best: differences up to this size
+        do not matter. Actions with equal means are then recognised as such.
+    samples, max_steps, seconds
+        Budget: largest number of rollouts of each action and, optionally, of simulated steps and of seconds. Steps and
+        time are checked at the scheduled sample sizes, so that the result depends on the seed and the number of samples
+        only. Sampling stops before `seconds` if the next sample size cannot be reached in time.
+    horizon
+        Length of a rollout in steps. Default: the smallest with γ^horizon ≤ 1/1000; for a table, with
+        γ^horizon/(1 − γ) ≤ 1e-5. Intervals are widened by the largest effect of later rewards, from `reward_bound`;
+        this is 0 for pairs of rollouts that have merged or ended.
+    reward_bound
+        Largest possible |reward| after the horizon. It is known for a table, and a smaller value raises an error. For
+        other simulators the default is the largest |reward| observed, and the result states this assumption.
+    return_range
+        (lowest, highest) possible return, if known; also of rollouts cut at the horizon. A return outside it raises an
+        error. Intervals of means, regret and standard deviations of gaps are then valid for any distribution and sample
+        size. Without it, intervals of means are asymptotic (large-sample), and those of standard deviations, mean
+        regret and expected shortfall (CVaR) are unavailable. Probabilities and quantiles never need it.
+    tie_tolerance
+        Gaps of at most this absolute value count as ties.
+    pool
+        Worker processes: their number, or a `jmdp.ProcessPool`, which can be used for several comparisons. The result
+        does not depend on it. None simulates in this process.
+    progress
+        Show progress if the computation takes long: a bar on a terminal, otherwise a line every minute.
+    policies
+        Raises an error: use `jmdp.compare_policies` to compare whole policies.
+
+    Returns
+    -------
+    Comparison
+        The best action, if known with the requested confidence, with estimates and intervals of mean returns, gaps,
+        probabilities of superiority and regret. `outcome` states why sampling stopped, and `survivors` are the actions
+        that may be best.
+    """
+    settings = Settings.of(locals())
+    _refuse_policies(simulator, policy, policies)
+    question = action_question(simulator, policy, state, actions, discount, settings)
+    question.check_luck()
+    found = answer(question)
+    assert isinstance(found, Comparison)
+    return found
+
+
+def _refuse_policies(source: Any, policy: Any, policies: Any) -> None:
+    """Raise if the caller passed whole policies to compare."""
+    model = getattr(source, "model", source)
+    table = isinstance(model, TabularJMDP)
+    several = isinstance(policy, Mapping) and not (table and is_one_policy(policy, model))
+    if policies is not None or several:
+        what = "policy is a dictionary" if several else "policies was given"
+        raise SettingsError(
+            f"{what}, but jmdp.compare compares actions in one state. Give the policy that follows as policy=…. To "
+            'compare whole policies, use jmdp.compare_policies(simulator, {"old": …, "new": …}, seed=…).'
+        )
+
+
+def action_question(
+    source: Any,
+    policy: Any,
+    state: Any,
+    actions: Sequence[Any] | Mapping[str, Any] | None,
+    discount: float | None,
+    settings: Settings,
+) -> ActionQuestion:
+    """Check that simulator, policy, actions and settings are compatible, and combine them."""
+    simulator = compiled(as_simulator(source))
+    simulator.check_coupling(settings.coupling)
+    gamma = problem_discount(simulator.discount, discount)
+    horizon = rollout_horizon(simulator, gamma, settings.horizon, MonteCarlo.samples)
+    place = simulator.start(Shock.of_sample(settings.seed, 0)) if state is None else table_state(simulator, state)
+    reward_bound = known_reward_bound(simulator, [place], settings.assume.reward_bound)
+    candidates, labels = candidate_actions(simulator.actions, actions)
+    actor = as_policy(policy, simulator.actions, table=table_of(simulator))
+    plan = RolloutPlan(
+        state=place,
+        actions=candidates,
+        coupling=settings.coupling,
+        discount=gamma,
+        horizon=horizon,
+        seed=settings.seed,
+    )
+    return ActionQuestion(
+        simulator=simulator,
+        labels=labels,
+        settings=settings,
+        discount=gamma,
+        horizon=horizon,
+        reward_bound=reward_bound,
+        progress=settings.progress,
+        actor=actor,
+        plan=plan,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class ActionBlocks:
+    """Blocks of paired rollouts: a pure function of the plan and of the numbers of samples and actions."""
+
+    simulator: Simulator
+    policy: Actor
+    plan: RolloutPlan
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.simulator, self.policy, self.plan.packed(self.simulator.pack)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        simulator, policy, plan = state
+        self.__init__(simulator, policy, plan.packed(simulator.unpack))  # type: ignore[misc]
+
+    def __call__(self, first: int, count: int, alternatives: tuple[int, ...], paired: bool) -> Draws:
+        """Samples first … first + count − 1 of some of the actions."""
+        plan = replace(self.plan, actions=[self.plan.actions[i] for i in alternatives], branches=alternatives)
+        return paired_draws(self.simulator, self.policy, plan, first, count)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ActionQuestion(SimulatorQuestion):
+    """Comparison of actions in one state, followed by one policy."""
+
+    verb = "compare"
+
+    actor: Actor
+    plan: RolloutPlan
+
+    def at(self, state: Any, seed: int) -> ActionQuestion:
+        """The same question in another state, with another seed."""
+        return replace(
+            self,
+            settings=replace(self.settings, seed=seed),
+            reward_bound=known_reward_bound(self.simulator, [state], self.settings.assume.reward_bound),
+            plan=replace(self.plan, state=state, seed=seed),
+        )
+
+    def check_luck(self) -> None:
+        """Raise if a few steps show that randomness is not shared."""
+        _ = self.uses_luck
+
+    @cached_property
+    def uses_luck(self) -> bool:
+        """Whether steps use their randomness."""
+        return check_before_sampling(self.simulator, self.plan.state, self.plan.actions, self.settings.coupling)
+
+    @cached_property
+    def may_hide_luck(self) -> bool:
+        """Whether hidden randomness could explain identical rollouts: not in a table, nor if the policy is random."""
+        table = isinstance(self.simulator, TabularSimulator)
+        return not table and not policy_draws(self.simulator, self.plan.state, self.plan.actions[0], self.actor)
+
+    @cached_property
+    def work(self) -> ActionBlocks:
+        """Function that draws a block of samples."""
+        return ActionBlocks(self.simulator, self.actor, self.plan)
+
+    @cached_property
+    def compiled(self) -> bool:
+        """True if a compiled program draws the samples."""
+        return self.simulator.compiled_draws(self.actor, self.plan) is not None
+
+    def check(self, draws: Draws) -> None:
+        """Raise if samples differ when they are drawn again."""
+        if self.repeats:
+            check_repeatable(draws, self.simulator, self.actor, self.plan)
+
+    def same(self) -> tuple[int, ...] | None:
+        """Equal numbers for equal actions, and for actions with the same rows in a table."""
+        if isinstance(self.simulator, TabularSimulator):
+            model = self.simulator.model
+            s, at = model.states.position(self.plan.state), [model.actions.position(a) for a in self.plan.actions]
+            possible = model.prob[s] > 0
+            keys = [model.reward[s, possible, a].tobytes() + model.next_state[s, possible, a].tobytes() for a in at]
+        else:
+            keys = [digest_of(action) for action in self.plan.actions]
+        return tuple(map(keys.index, keys))
+
+    def one_future(self, draws: Draws, decided: bool) -> bool:
+        """True if all samples are identical and it is unknown whether others are possible."""
+        return draws.one_future and (decided or not self.uses_luck) and self.may_hide_luck
+
+    def result(self, common: dict[str, Any]) -> Comparison:
+        """Build the result."""
+        actions = self.simulator.actions
+        numbers = None if actions is None else tuple(self.plan.actions)
+        if actions is not None and actions.integers:
+            numbers = tuple(map(actions.label, self.plan.actions))
+        return Comparison(**common, policy=repr(self.actor), numbers=numbers)

@@ -1,0 +1,307 @@
+"""`compare_policies`: simulate policies from the same starts under shared randomness until the best one is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+from jmdp.base.interrupts import interruptible
+from jmdp.base.settings import asks_for_seed, short
+from jmdp.comparisons.comparison import Comparison
+from jmdp.comparisons.policy_comparison import PolicyComparison
+from jmdp.comparisons.question import SimulatorQuestion, same_objects
+from jmdp.comparisons.sampling import answer
+from jmdp.comparisons.settings import Settings, alternative_names
+from jmdp.distribute.pools import Pool
+from jmdp.errors import PolicyError, SettingsError
+from jmdp.methods.monte_carlo.monte_carlo import MonteCarlo, rollout_horizon
+from jmdp.methods.monte_carlo.table_rollouts import compiled
+from jmdp.models.actors.as_policy import as_policy
+from jmdp.models.coupling import Coupling, Independent, Synchronous
+from jmdp.models.discount import problem_discount
+from jmdp.simulators import episode_simulator
+from jmdp.simulators.checking.sampling import check_episodes
+from jmdp.simulators.draws import Draws
+from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan, Luck, LuckProbe, paired_episodes
+from jmdp.simulators.functions import TabularSimulator, table_of
+from jmdp.simulators.simulator import Simulator
+from jmdp.simulators.starts import Starts
+from jmdp.statistics.assumptions import Assumptions
+from jmdp.statistics.drawn_samples import Sampled
+from jmdp.statistics.limits import known_reward_bound
+from jmdp.statistics.margins import Margin
+
+_MANY_STARTS = 16
+"""With more starts, the reward bound of a table covers all its states, not only the reachable ones."""
+
+_RUN_AGAIN = 32
+"""Samples simulated again to attribute variance to starts, steps and policies."""
+
+_PROBED_FROM = 64
+"""Samples after which this is done: shorter comparisons do without."""
+
+_A_BLOCK = 8
+"""Samples of one block of those."""
+
+
+@interruptible
+@asks_for_seed
+def compare_policies(
+    simulator: Any,
+    policies: Mapping[str, Any],
+    *,
+    starts: Any = None,
+    seed: int,
+    discount: float | None = None,
+    coupling: Coupling = Synchronous(policy_luck="shared"),
+    baseline: str | None = None,
+    confidence: float = 0.95,
+    precision: float | None = None,
+    indifference: float | None = None,
+    margin: Margin | float | str | None = None,
+    samples: int | None = None,
+    max_samples: int | None = None,
+    max_steps: int | None = None,
+    max_seconds: float | None = None,
+    looks: Literal["scheduled", "planned"] = "scheduled",
+    horizon: int | None = None,
+    assume: Assumptions | None = None,
+    pool: int | Pool | None = None,
+    progress: bool = True,
+    seconds: None = None,
+) -> PolicyComparison:
+    """Compare whole policies under shared randomness (luck), and stop when the comparison is decided.
+
+    Each sample draws one start state and simulates one episode of every policy from there. The episodes share random
+    numbers as `coupling` specifies. At scheduled sample sizes the confidence intervals of the mean gaps are updated,
+    and policies that are known to be worse are eliminated, as in `compare`. No state is copied or restored, so
+    environments that `compare` cannot branch work too.
+
+    Parameters
+    ----------
+    simulator
+        A Gymnasium or gymnax environment, a table (`TabularJMDP`), a world, or any `Simulator`. Environments are reset
+        for each episode, with a seed derived from `seed` and the number of the sample.
+    policies
+        Dictionary from names to two or more policies of any kind that `as_policy` accepts. A policy with memory is an
+        object that has ``reset()`` and is called with the observation; each episode uses its own copy, after a reset.
+    starts
+        Start states of the episodes. None: the simulator's own start, or the `start` of a world. Otherwise a list of
+        equally likely states, a dictionary from states to probabilities or, for a table, an array [S] of probabilities.
+    seed
+        Random seed of all draws. Sample i depends only on the seed and i.
+    discount
+        Discount factor γ; a table has its own. With 1 the return is the sum of an episode's rewards.
+    coupling
+        Which randomness the episodes share, as in `compare`. By default all policies receive the same shock in each
+        step, and random policies draw their actions with the same uniform number. `Independent` also draws starts
+        independently.
+    baseline
+        Name of the policy to compare the others with: sampling stops when each is known to be better or worse than the
+        baseline, or within `indifference` of it; a policy is simulated until then. None: sampling stops when one policy
+        is known to be better than all others.
+    confidence
+        Confidence level of the decision, and of all gaps of one policy jointly.
+    precision
+        If given, stop when every mean gap (to the baseline, if one is given) is known to ± this value instead.
+    margin
+        Largest loss to accept, with a baseline: a number in units of the return, or a text such as ``"2%"`` for a share
+        of the baseline's mean. Sampling stops when each policy is known to be worse than the baseline by more than
+        this, or not to be; see `Comparison.not_worse`.
+    indifference, samples, max_steps, seconds
+        As in `compare`; samples are episodes of each policy.
+    horizon
+        Largest number of steps of an episode. Default with discount 1: the environment's time limit; otherwise as in
+        `compare`. With a discount below 1 the return is that over infinitely many steps, and the intervals account for
+        rewards after the horizon. For finite-horizon returns of a table, see `evaluate`.
+        With discount 1, a truncation signalled by a Gymnasium environment ends the episode. With a smaller one it does
+        not, unless the simulator was made with ``truncated_ends=True``.
+    reward_bound, return_range, tie_tolerance, pool, progress
+        As in `compare`.
+
+    Returns
+    -------
+    PolicyComparison
+        A `Comparison` of policies, with `answer` (the decision in one sentence), `pairing` (variance reduction by
+        shared randomness, and the sources of variance) and `by_start`. If shared randomness increases the variance,
+        later samples are drawn independently. This depends on earlier samples only, so means stay unbiased and their
+        intervals valid.
+    """
+    settings = Settings.of(locals())
+    found = answer(policy_question(simulator, policies, starts, discount, baseline, settings))
+    assert isinstance(found, PolicyComparison)
+    return found
+
+
+def policy_question(
+    source: Any,
+    policies: Mapping[str, Any],
+    starts: Any,
+    discount: float | None,
+    baseline: str | None,
+    settings: Settings,
+) -> PolicyQuestion:
+    """Check that simulator, policies, starts and settings are compatible, and combine them."""
+    labels, baseline = alternative_names("policy", policies, baseline)
+    if settings.margin is not None and baseline is None:
+        raise SettingsError("margin is given without a baseline. Name the policy that it refers to: baseline=…")
+    coupling = settings.coupling
+    branches_meet = coupling.shared_in_a_state and not coupling.shared_between_states
+    simulator = compiled(episode_simulator(source, digests=branches_meet))
+    simulator.check_coupling(coupling)
+    gamma = problem_discount(simulator.discount, discount)
+    horizon = simulator.episode_limit if settings.horizon is None and gamma == 1 else settings.horizon
+    if gamma == 1 and horizon is None:
+        raise SettingsError(
+            f"{simulator!r} has no time limit, and discount is 1. Give horizon=… (--horizon), the largest number of "
+            "steps of an episode. Episodes that end earlier are not affected."
+        )
+    begin = Starts.of(starts, simulator, source)
+    plan = EpisodePlan(
+        starts=begin,
+        actors=[_actor(labels.name(i), policy, simulator) for i, policy in enumerate(policies.values())],
+        coupling=coupling,
+        discount=gamma,
+        horizon=rollout_horizon(simulator, gamma, horizon, MonteCarlo.samples),
+        seed=settings.seed,
+    )
+    return PolicyQuestion(
+        simulator=simulator,
+        labels=labels,
+        settings=settings,
+        discount=gamma,
+        horizon=plan.horizon,
+        reward_bound=_reward_bound(simulator, begin, settings.assume.reward_bound),
+        progress=settings.progress,
+        plan=plan,
+        policies=list(policies.values()),
+        baseline=baseline,
+    )
+
+
+def _reward_bound(simulator: Simulator, starts: Starts, given: float | None) -> float | None:
+    """Largest possible |reward|, or None if unknown."""
+    if not starts.given:
+        return given
+    if isinstance(simulator, TabularSimulator) and len(starts.states) > _MANY_STARTS:
+        return simulator.model.reward_bound
+    return known_reward_bound(simulator, starts.states, given)
+
+
+def _actor(name: str, policy: Any, simulator: Simulator) -> Any:
+    try:
+        return as_policy(policy, simulator.actions, memory=True, name=name, table=table_of(simulator))
+    except PolicyError as error:
+        raise PolicyError(f"Policy {short(name)}: {error}") from error
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyBlocks:
+    """Blocks of paired episodes: a pure function of the plan and of the numbers of samples and policies."""
+
+    simulator: Simulator
+    plan: EpisodePlan
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.simulator, self.plan.packed(self.simulator.pack)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        simulator, plan = state
+        self.__init__(simulator, plan.packed(simulator.unpack))  # type: ignore[misc]
+
+    def __call__(self, first: int, count: int, alternatives: tuple[int, ...], paired: bool) -> EpisodeDraws:
+        """Samples first … first + count − 1 of some of the policies, under the requested coupling if `paired`."""
+        actors = [self.plan.actors[i] for i in alternatives]
+        plan = replace(self.plan, actors=actors, branches=alternatives)
+        if paired:
+            return paired_episodes(self.simulator, plan, first, count)
+        return replace(paired_episodes(self.simulator, replace(plan, coupling=Independent()), first, count), paired=0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PolicyQuestion(SimulatorQuestion):
+    """Comparison of policies over whole episodes."""
+
+    verb = "compare policies"
+
+    plan: EpisodePlan
+    policies: list[Any]  # as given
+
+    def at(self, state: Any, seed: int) -> PolicyQuestion:
+        """The same question for episodes that start in this state, with another seed."""
+        model = table_of(self.simulator)
+        starts = Starts.of([state if model is None else model.states[state]], self.simulator)
+        return replace(
+            self,
+            settings=replace(self.settings, seed=seed),
+            reward_bound=_reward_bound(self.simulator, starts, self.settings.assume.reward_bound),
+            plan=replace(self.plan, starts=starts, seed=seed),
+        )
+
+    def check_luck(self) -> None:
+        """Do nothing: whole episodes are checked after sampling."""
+
+    @cached_property
+    def work(self) -> PolicyBlocks:
+        """Function that draws a block of samples."""
+        return PolicyBlocks(self.simulator, self.plan)
+
+    @cached_property
+    def compiled(self) -> bool:
+        """True if a compiled program draws the samples."""
+        return self.simulator.compiled_episodes(self.plan) is not None
+
+    def check(self, draws: Draws) -> None:
+        """Raise if samples differ when they are drawn again."""
+        assert isinstance(draws, EpisodeDraws)
+        if self.repeats:
+            check_episodes(draws, self.simulator, self.plan)
+
+    def same(self) -> tuple[int, ...] | None:
+        """Equal numbers for policies that are the same object, or the same table."""
+        keys: list[Any] = list(same_objects(self.policies))
+        if isinstance(self.simulator, TabularSimulator):
+            S, _, A = self.simulator.model.shape
+            tables = [actor.table(S, A) for actor in self.plan.actors]
+            keys = [key if table is None else table.tobytes() for key, table in zip(keys, tables, strict=True)]
+        return tuple(map(keys.index, keys))
+
+    def between_looks(self, sampled: Sampled, pool: Pool) -> Sampled:
+        """Draw independently if pairing increases the variance; attribute the variance to its sources once."""
+        past = sampled.samples.of(*sampled.active)
+        assert isinstance(past, EpisodeDraws)
+        if sampled.paired and self.plan.coupling.shared_in_a_state and self.pairing_costs(sampled):
+            return replace(sampled, paired=False)
+        wanted = sampled.paired and self.plan.coupling.shared_in_a_state
+        if wanted and len(past.returns) >= _PROBED_FROM and past.probe is None:
+            probe, steps = self._probe(sampled, pool)
+            return replace(sampled, samples=sampled.samples.with_probe(probe, steps))
+        return sampled
+
+    def _probe(self, sampled: Sampled, pool: Pool) -> tuple[LuckProbe, int]:
+        """Simulate some samples again: with the same start only; and, if policies are random, the same steps too."""
+        past = sampled.samples.complete
+        assert isinstance(past, EpisodeDraws)
+        kinds: list[frozenset[Luck]] = [frozenset({"steps", "policies"})]
+        if any(actor.needs_luck for actor in self.plan.actors):
+            kinds.append(frozenset({"policies"}))
+        everyone, again = tuple(range(self.labels.size)), []
+        for fresh in kinds:
+            work = PolicyBlocks(self.simulator, replace(self.plan, fresh=fresh))
+            count = min(_RUN_AGAIN, past.paired)
+            blocks = [(first, min(_A_BLOCK, count - first), everyone, True) for first in range(0, count, _A_BLOCK)]
+            again.append(EpisodeDraws.joined(list(pool.ordered(work, blocks))))
+        both, own = again[0], again[1].returns if len(again) > 1 else None
+        probe = LuckProbe(past.returns[: len(both.returns)], both.returns, own)
+        return probe, sum(part.steps for part in again)
+
+    def one_future(self, draws: Draws, decided: bool) -> bool:
+        """True if all samples are identical and it is unknown whether others are possible."""
+        return draws.one_future and not isinstance(self.simulator, TabularSimulator)
+
+    def result(self, common: dict[str, Any]) -> Comparison:
+        """Build the result."""
+        said = ", ".join(repr(actor) for actor in self.plan.actors)
+        return PolicyComparison(**common, policy=said, numbers=None, starts=self.plan.starts)

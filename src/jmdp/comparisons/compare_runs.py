@@ -1,0 +1,317 @@
+"""`compare_runs`: run whole simulations of several designs with the same randomness until the best one is known."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, cast
+
+import numpy as np
+
+from jmdp.base.interrupts import interruptible
+from jmdp.base.labels import Labels
+from jmdp.base.luck import Shock, Usage
+from jmdp.base.luck_by_purpose import Luck
+from jmdp.base.settings import asks_for_seed, cut, names, short
+from jmdp.comparisons.comparison import Comparison
+from jmdp.comparisons.question import Question, same_objects
+from jmdp.comparisons.run_comparison import RunComparison, RunComparisons
+from jmdp.comparisons.sampling import answer
+from jmdp.comparisons.settings import Settings, alternative_names
+from jmdp.distribute.pools import Pool
+from jmdp.errors import SettingsError, SimulatorError
+from jmdp.simulators.draws import Draws
+from jmdp.simulators.runs import Run, RunBlocks, RunDraws
+from jmdp.statistics.assumptions import Assumptions
+from jmdp.statistics.drawn_samples import DrawnSamples, Sampled
+
+_SECONDS_A_BLOCK = 0.25
+"""Blocks are sized to take about this long: much longer than sending them to another process."""
+
+_LARGEST_BLOCK = 256
+
+_BY_MEASURE = ("precision", "indifference")
+"""Settings that can differ between measures."""
+
+
+@interruptible
+@asks_for_seed
+def compare_runs(
+    runs: Mapping[str, Run],
+    *,
+    seed: int,
+    minimize: bool | Collection[str] = False,
+    baseline: str | None = None,
+    confidence: float = 0.95,
+    precision: float | Mapping[str, float] | None = None,
+    indifference: float | Mapping[str, float] | None = None,
+    samples: int | None = None,
+    max_samples: int | None = None,
+    max_seconds: float | None = None,
+    looks: Literal["scheduled", "planned"] = "scheduled",
+    assume: Assumptions | None = None,
+    pool: int | Pool | None = None,
+    progress: bool = True,
+    seconds: None = None,
+) -> RunComparison | RunComparisons:
+    """Compare designs by whole simulation runs with the same randomness (luck), and stop when it is decided.
+
+    Use this for simulations that have no steps to branch: a SimPy or Mesa model, a calculation as in a spreadsheet,
+    another program. Each sample runs every design once. All designs receive a `Luck` with the same random numbers, by
+    purpose. At scheduled sample sizes the confidence intervals of the mean gaps are updated, and designs that are known
+    to be worse are eliminated, as in `compare`.
+
+    Parameters
+    ----------
+    runs
+        Dictionary from names to two or more functions ``f(luck)``. A function runs one simulation, takes all its
+        randomness from `luck`, and returns a number, or a dictionary from names to numbers (measures).
+    seed
+        Random seed of all draws. Sample i depends only on the seed and i.
+    minimize
+        True if smaller numbers are better; for several measures, the names of those for which they are.
+    baseline
+        Name of the design to compare the others with, as in `compare_policies`.
+    confidence
+        Confidence level of the decision, and of all gaps of one design jointly. With several measures, 1 − confidence
+        is divided equally among them, so that all decisions hold jointly.
+    precision, indifference, return_range, tie_tolerance
+        As in `compare_policies`. For several measures, a dictionary with the values of some of them; a single value
+        applies to all.
+    samples, seconds
+        Budget: largest number of runs of each design and, optionally, of seconds.
+    pool, progress
+        As in `compare`.
+
+    Returns
+    -------
+    RunComparison or RunComparisons
+        A `Comparison` of designs if the runs return numbers. If they return dictionaries, a mapping from the name of
+        each measure to its comparison. Sampling then continues until every measure is decided, and designs are
+        eliminated only relative to a baseline.
+    """
+    given = locals()
+    own = {name: dict(given[name]) for name in _BY_MEASURE if isinstance(given[name], Mapping)}
+    settings = Settings.of({name: value for name, value in given.items() if name not in own})
+    for measure in {measure for values in own.values() for measure in values}:
+        _settings_of(settings, own, measure)  # raises if a value is wrong
+    smaller = minimize if isinstance(minimize, bool) else _names(minimize)
+    found: RunComparison | RunComparisons = answer(run_question(runs, baseline, smaller, own, settings))
+    return found
+
+
+def run_question(
+    runs: Mapping[str, Run],
+    baseline: str | None,
+    minimize: bool | frozenset[str],
+    own: Mapping[str, Mapping[str, Any]],
+    settings: Settings,
+) -> RunQuestion:
+    """Check that designs and settings are compatible, and combine them."""
+    labels, baseline = alternative_names("design", runs, baseline)
+    named = {labels.name(i): run for i, run in enumerate(runs.values())}
+    for name, run in named.items():
+        if not callable(run):
+            raise SettingsError(
+                f"Design {short(name)} is a {type(run).__name__}. Give a function of the randomness: def run(luck): …"
+            )
+    return RunQuestion(
+        labels=labels,
+        settings=settings,
+        progress=settings.progress,
+        runs=named,
+        baseline=baseline,
+        minimize=minimize,
+        own=own,
+    )
+
+
+def _settings_of(settings: Settings, own: Mapping[str, Mapping[str, Any]], measure: str) -> Settings:
+    """Settings of one measure."""
+    given = {name: values[measure] for name, values in own.items() if measure in values}
+    return replace(settings, assume=settings.assume.of_measure(measure), **given)
+
+
+def _names(minimize: Any) -> frozenset[str]:
+    try:
+        return frozenset(names("minimize", minimize, SettingsError))
+    except SettingsError:
+        raise SettingsError(
+            f"minimize is {short(minimize)}. Give True, or a list of names of measures: ['wait']."
+        ) from None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Question(Question):
+    """Comparison of designs by one measure."""
+
+    verb = "compare runs"
+    compiled = False
+
+    runs: Mapping[str, Run]
+    measure: int = 0  # its number
+    name: str | None = None  # of the measure
+
+    @cached_property
+    def work(self) -> RunBlocks:
+        """Function that draws a block of samples."""
+        return RunBlocks(self.runs, self.settings.seed)
+
+    def block_size(self, alternatives: int, seconds: float) -> int:
+        """About a quarter of a second, and one sample before the time of a run is known."""
+        return min(_LARGEST_BLOCK, int(_SECONDS_A_BLOCK / (alternatives * seconds))) or 1 if seconds else 1
+
+    def described(self) -> str:
+        """Names of the designs."""
+        return ", ".join(self.runs)
+
+    def same(self) -> tuple[int, ...] | None:
+        """Equal numbers for designs that are the same function."""
+        return same_objects(list(self.runs.values()))
+
+    def measured(self, samples: DrawnSamples) -> DrawnSamples:
+        """The values of this measure."""
+        return samples.measure(self.measure)
+
+    def check(self, draws: Draws) -> None:
+        """Run two samples again, with the designs in reverse order, and raise if a result differs."""
+        assert isinstance(draws, RunDraws)
+        for sample in sorted({0, min(63, len(draws.returns) - 1)}, reverse=True):
+            for i in reversed(range(self.labels.size)):
+                luck = _CountingLuck(Shock.of_sample(self.settings.seed, sample, Usage()))
+                values = np.array(self.work.result(i, sample, luck)[1])
+                if not (values == draws.values[sample, i]).all():
+                    raise _not_reproducible(self.labels.name(i), sample, draws.values[sample, i], values)
+                if sample == 0:
+                    luck.warn_of_mistakes(self.labels.name(i))
+
+    def between_looks(self, sampled: Sampled, pool: Pool) -> Sampled:
+        """Draw independently if pairing increases the variance."""
+        return replace(sampled, paired=False) if sampled.paired and self.pairing_costs(sampled) else sampled
+
+    def one_future(self, draws: Draws, decided: bool) -> bool:
+        """True if all samples are identical and it is unknown whether others are possible."""
+        return cast(RunDraws, draws).measure(self.measure).one_future
+
+    def result(self, common: dict[str, Any]) -> Comparison:
+        """Build the result."""
+        return RunComparison(**common, policy="", numbers=None, measure=self.name, minimized=self.sign < 0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RunQuestion(_Question):
+    """Comparison of designs by all measures, whose names are known from the first sample on."""
+
+    minimize: bool | frozenset[str]
+    own: Mapping[str, Mapping[str, Any]]  # settings by name, and their values by measure
+
+    def with_precision(self, precision: Any) -> RunQuestion:
+        """The question of every mean gap to ± `precision`, of all measures or of those that it names."""
+        own = {name: values for name, values in self.own.items() if name not in ("precision", "indifference")}
+        if isinstance(precision, Mapping):
+            own["precision"], precision = dict(precision), None
+        question = replace(super().with_precision(precision), own=own)
+        for measure in own.get("precision", ()):
+            _settings_of(question.settings, own, measure)  # raises if a value is wrong
+        return question
+
+    def parts(self, samples: DrawnSamples) -> Sequence[_Question]:
+        """One question for each measure."""
+        names = cast(RunDraws, samples.stages[0].draws).measures
+        self._check_names(names)
+        common = {name: getattr(self, name) for name in ("labels", "progress", "runs", "baseline")}
+        if names is None:
+            settings = _settings_of(self.settings, self.own, "")
+            return [_Question(**common, settings=settings, sign=-1.0 if self.minimize else 1.0)]
+        confidence = 1 - (1 - self.settings.confidence) / len(names)
+        settings = replace(self.settings, confidence=confidence)
+        smaller = frozenset(names if self.minimize else ()) if isinstance(self.minimize, bool) else self.minimize
+        return [
+            _Question(
+                **common,
+                settings=_settings_of(settings, self.own, name),
+                measure=j,
+                name=name,
+                sign=-1.0 if name in smaller else 1.0,
+            )
+            for j, name in enumerate(names)
+        ]
+
+    def _check_names(self, names: tuple[str, ...] | None) -> None:
+        """Raise if a setting has the name of a measure that the runs do not return."""
+        Labels.of("measure", len(names or ()), names)  # raises if a name cannot be printed
+        by_name: dict[str, Collection[str]] = {**self.own, **self.settings.assume.by_measure}
+        if not isinstance(self.minimize, bool):
+            by_name["minimize"] = self.minimize
+        for setting, given in by_name.items():
+            if names is None:
+                raise SettingsError(f"{setting} has names, but the runs return a single number. Give one value.")
+            if unknown := set(given) - set(names):
+                others = ", ".join(sorted(one if isinstance(one, str) else short(one) for one in unknown))
+                raise SettingsError(f"{setting} has {cut(others)}, but the runs return {cut(', '.join(names))}.")
+
+    @property
+    def eliminates(self) -> bool:
+        """False if the gaps of any measure are wanted precisely."""
+        return super().eliminates and "precision" not in self.own
+
+    def pairing_costs(self, sampled: Sampled) -> bool:
+        """Whether pairing costs samples in every measure."""
+        return all(part.pairing_costs(sampled) for part in self.parts(sampled.samples))
+
+    def joint(self, found: Sequence[Comparison]) -> RunComparison | RunComparisons:
+        """The comparison of the only measure, or all by name."""
+        some = cast(Sequence[RunComparison], found)
+        if some[0].measure is None:
+            return some[0]
+        comparisons = {str(one.measure): one for one in some}
+        return RunComparisons(
+            comparisons=comparisons, confidence=self.settings.confidence, continue_with=some[0].continue_with
+        )
+
+
+class _CountingLuck(Luck):
+    """Randomness that counts how often each single number is used."""
+
+    __slots__ = ("_counts",)
+
+    def __init__(self, shock: Shock) -> None:
+        super().__init__(shock)
+        self._counts: Counter[tuple[Any, ...]] = Counter()
+
+    def _uniform(self, key: tuple[Any, ...]) -> float:
+        self._counts[key] += 1
+        return super()._uniform(key)
+
+    def warn_of_mistakes(self, name: str) -> None:
+        """Warn if nothing was drawn, or if a key without a number was used more than once."""
+        assert self._usage is not None
+        if not self._usage.used:
+            warnings.warn(
+                f"Design {short(name)} drew nothing from `luck`, so all its runs are equal. If the simulation is "
+                'random, its seed is fixed: pass it luck.seed("model"), or draw from luck.',
+                stacklevel=2,
+            )
+        for key, count in self._counts.items():
+            if count > 1 and all(isinstance(part, str) for part in key):
+                said = ", ".join(map(repr, key))
+                warnings.warn(
+                    f"Design {short(name)} used the random number ({said}) {count} times in one run, and it is the "
+                    f"same number each time. If the draws should differ, add what they are for: ({said}, customer); or "
+                    f"use a generator: luck[{said}].",
+                    stacklevel=2,
+                )
+                return
+
+
+def _not_reproducible(name: str, sample: int, first: Any, again: Any) -> SimulatorError:
+    before, now = (", ".join(map(repr, values.tolist())) for values in (first, again))
+    return SimulatorError(
+        f"Design {short(name)} is not reproducible: sample {sample} gave {before}, but {now} when run again with the "
+        "same randomness. Take all random numbers from `luck`. Possible causes: the global generators of NumPy or "
+        "Python; default_rng() without a seed; hash() of strings, which differs between processes, or the order of a "
+        "set; data kept from earlier runs in a global variable, a class attribute or a mutable default argument."
+    )

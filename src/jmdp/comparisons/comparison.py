@@ -1,0 +1,389 @@
+"""The result of `compare`: which action is better, by how much, with what confidence, and its regret."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from jmdp.base.arrays import Floats
+from jmdp.base.interval import Estimate, Interval
+from jmdp.base.labels import Label
+from jmdp.base.reportable import Reportable
+from jmdp.base.rounding import confidence_percent
+from jmdp.base.savable import Savable
+from jmdp.base.settings import cut, integer, short
+from jmdp.comparisons.answer import EARNS, Wording, answer_sentence
+from jmdp.comparisons.comparison_table import action_columns, comparison_table, effort
+from jmdp.comparisons.not_worse import NotWorse, not_worse
+from jmdp.comparisons.pairing import pairing_ceiling, pairing_gain
+from jmdp.comparisons.regret import Regret
+from jmdp.errors import LabelError
+from jmdp.results.evaluation import Evaluation
+from jmdp.results.gaps.gap import Gap
+from jmdp.results.outcome import Outcome
+from jmdp.results.result import Tabulated, figure, forgotten
+from jmdp.statistics.drawn_samples import DrawnSamples
+from jmdp.statistics.limits import Limits
+from jmdp.statistics.margins import Margin
+from jmdp.statistics.sample_summary import SampleSummary
+from jmdp.statistics.unseen import Unseen, unseen_chance
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Comparison(Tabulated, Savable, Reportable):
+    """Actions compared from one state under shared randomness.
+
+    Actions that are known to be worse were eliminated, so they have fewer rollouts (`counts`). A gap and all that
+    belongs to it are computed from the samples that both actions have, and the regret and `evaluation` from those in
+    which every action was simulated. Means are of each action's own rollouts.
+
+    For each action, the intervals of all its gaps hold jointly at `confidence`: for ``samples=n`` at this number alone,
+    which was chosen in advance, otherwise at all looks, so that sampling may stop at any of them. Intervals of chances
+    and quantiles are valid for any distribution. With a `return_range`, so are those of means, of standard deviations
+    of gaps and of regret. Without one, intervals of means are large-sample intervals of what was seen; `unseen_between`
+    says what outcomes that were not seen would have to cost to reverse the verdict. Numbers that have no interval are
+    estimates: None in a `Gap`, infinite ends in an `Estimate`.
+    """
+
+    index: ClassVar = ("action",)
+    alternative: ClassVar[str] = "action"  # what is compared
+    run: ClassVar[str] = "rollout"  # the name of one sample
+    wording: ClassVar[Wording] = EARNS  # of the answer
+
+    summary: SampleSummary = field(repr=False)  # the samples, and the rules of their intervals
+    outcome: Outcome
+    best: str | None  # the action that is better on average than every other, if decided
+    survivors: tuple[str, ...]  # actions that may be best; with a baseline, those that may be equal to it
+    worse_than: dict[str, str]  # actions that were eliminated, each with one that is better
+    baseline: str | None = None  # the alternative that the others are compared with; None: the leader
+    margin: Margin | None  # the largest loss that is accepted, if sampling stopped when that was decided
+    indifference: float | None  # differences of means up to this size do not matter
+    simulator: str
+    policy: str
+    numbers: tuple[Label, ...] | None  # discrete actions as users write them: integers of a table, else indices
+    continue_with: Callable[[int, Mapping[str, Any]], Comparison] = field(repr=False)
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """Means, covariances, gaps and distributions of the samples in which every action was simulated."""
+        return self.summary.evaluation
+
+    @property
+    def draws(self) -> DrawnSamples:
+        """The samples."""
+        return self.summary.samples
+
+    @property
+    def discount(self) -> float:
+        """Discount factor."""
+        return self.summary.discount
+
+    @property
+    def horizon(self) -> int:
+        """Length of a rollout in steps."""
+        return self.summary.horizon
+
+    @property
+    def seed(self) -> int:
+        """Random seed of all draws."""
+        return self.summary.seed
+
+    @property
+    def confidence(self) -> float:
+        """Confidence level of the decision."""
+        return self.summary.confidence
+
+    @property
+    def limits(self) -> Limits:
+        """Errors of returns by the horizon and by rounding."""
+        return self.summary.limits
+
+    @property
+    def return_range(self) -> tuple[float, float] | None:
+        """Range of possible returns, if one was given."""
+        return self.summary.return_range
+
+    @property
+    def tie_tolerance(self) -> float:
+        """Gaps up to this size are ties."""
+        return float(self.summary.assume.tie_tolerance)
+
+    @property
+    def samples(self) -> int:
+        """Rollouts of each action that was not eliminated."""
+        return len(self.draws)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Rollouts of each action."""
+        return dict(zip(self.actions, self.draws.counts.tolist(), strict=True))
+
+    def common_samples(self, first: Label, second: Label) -> int:
+        """Number of samples in which both actions were simulated."""
+        return int(min(self.draws.counts[self._at(first)], self.draws.counts[self._at(second)]))
+
+    @property
+    def mean_title(self) -> str:
+        """Title of the column of means."""
+        return "mean return"
+
+    @property
+    def sign(self) -> float:
+        """1 if larger returns are better, −1 if smaller ones are."""
+        return 1.0
+
+    @property
+    def choice(self) -> str | None:
+        """The action to take: `best`, or one that is known to be within `indifference` of the best; else None."""
+        return self.leader if self.outcome is Outcome.GOOD_ENOUGH else self.best
+
+    @property
+    def actions(self) -> list[str]:
+        """Names of the actions compared."""
+        labels = self.summary.labels
+        return [labels.name(i) for i in range(labels.size)]
+
+    @cached_property
+    def leader(self) -> str:
+        """The action with the best mean so far among the survivors; equal to `best` once that is decided."""
+        return next(name for name in self.ranked if name not in self.worse_than)
+
+    @property
+    def ranked(self) -> list[str]:
+        """The actions, the best mean so far first: in the order of their mean gaps, over the samples in common."""
+        return [self.actions[a] for a in self.summary.ranking]
+
+    @property
+    def reference(self) -> str:
+        """The alternative that the table compares the others with: the leader."""
+        return self.leader
+
+    @property
+    def paired_samples(self) -> int:
+        """Number of samples drawn under the requested coupling: all of them."""
+        return self.samples
+
+    @property
+    def answer(self) -> str:
+        """The answer in one sentence."""
+        return answer_sentence(self)
+
+    @property
+    def mean(self) -> Floats:
+        """[A], means of the returns."""
+        return self.summary.means[0]
+
+    def mean_of(self, action: Label) -> Estimate:
+        """E[Z(action)] with its interval."""
+        return Estimate(*(float(values[self._at(action)]) for values in self.summary.means))
+
+    def gap(self, first: Label, second: Label) -> Gap:
+        """Z(first) − Z(second) under shared randomness: mean, standard deviation, correlation, distribution."""
+        a, b = self._at(first), self._at(second)
+        if a == b:
+            return self.evaluation.gap(0, a, b)
+        gap = self.summary.pair(a, b).gap(0, 0, 1)
+        if self.summary.certain:
+            return gap
+        if self.return_range is None:
+            mean = self.summary.gap_interval(a, b)
+            return replace(gap, mean_interval=mean if math.isfinite(mean.width) else None)
+        bounded = self.summary.bounded(a, b)
+        low, high = bounded.gap_means
+        variance = replace(bounded, draws=bounded.draws.one_coupling).gap_variance(0, 1)
+        central = (*gap.central_moments[:2], Estimate(gap.variance, variance.low, variance.high))
+        mean = Interval(float(low[0, 1]), float(high[0, 1]))
+        return replace(gap, mean_interval=mean, variance_interval=variance, central_moments=central)
+
+    def advantage(self, first: Label, second: Label) -> Estimate:
+        """How much better the first action is on average: the mean gap, or its negative if smaller is better."""
+        gap = self.gap(first, second)
+        found = Estimate.within(gap.mean, gap.mean_interval)
+        return found if self.sign > 0 else found.negative()
+
+    def not_worse(self, margin: Margin | float | str, new: Label | None = None, old: Label | None = None) -> NotWorse:
+        """Whether E[new] ≥ E[old] − margin (E[new] ≤ E[old] + margin if smaller is better); valid at any stop.
+
+        A margin is in units of the return, or a share of |E[old]|: "2%". By default `old` is the baseline.
+        """
+        named = new, self.baseline if old is None else old
+        return not_worse(self, Margin.of(margin), *(None if label is None else self._at(label) for label in named))
+
+    def pair(self, first: Label, second: Label) -> Evaluation:
+        """Evaluation of two different actions, from the samples that both have."""
+        return self.summary.pair(self._at(first), self._at(second))
+
+    def superiority(self, first: Label, second: Label) -> Estimate:
+        """Probability that the first action is better by more than `tie_tolerance`: P(Z(first) − Z(second) > …).
+
+        Equal floating-point returns count as a tie if they were summed without rounding, or are sums of the same
+        rewards in the same steps. Truncated rollouts count up to the horizon; the interval allows for later rewards.
+        """
+        a, b = self._at(first), self._at(second)
+        return Estimate(0.0, 0.0, 0.0) if a == b else self.summary.superiority(a, b, self.tie_tolerance)
+
+    def regret(self, action: Label) -> Regret:
+        """Regret under the same randomness, relative to the best action in hindsight: max_b Z(b) − Z(action) ≥ 0.
+
+        From the samples in which every action was simulated.
+        """
+        a = self._at(action)
+        draws = self.draws.complete.one_coupling
+        returns, ends = draws.returns, draws.ends
+        hidden = np.where((ends != ends[:, [a]]).any(axis=1), 2 * self.limits.cut, 0.0) + 2 * self.limits.rounding
+        most = math.inf if self.return_range is None else self.return_range[1] - self.return_range[0]
+        values = (self.sign * returns).max(axis=1) - self.sign * returns[:, a]
+        error = 0.0 if self.summary.certain else 1 - self.confidence
+        return Regret(self.actions[a], values, hidden, most, error, self.summary.sampling)
+
+    def variance_reduction(self, first: Label, second: Label) -> Estimate:
+        """(Var Z(first) + Var Z(second))/Var(gap): how many times as many independent rollouts the mean gap would need.
+
+        Infinite if the gap did not vary, nan if the returns did not vary either. An estimate without an interval.
+        """
+        returns, noise = self.summary.scaled_pair(self._at(first), self._at(second))
+        return Estimate.within(float(pairing_gain(returns, 0, noise)[0]), None)
+
+    def variance_reduction_ceiling(self, first: Label, second: Label) -> Estimate:
+        """(σ₁² + σ₂²)/(σ₁ − σ₂)²: no coupling of returns with these standard deviations has a larger reduction.
+
+        Infinite if the standard deviations are equal. An estimate without an interval.
+        """
+        returns, noise = self.summary.scaled_pair(self._at(first), self._at(second))
+        return Estimate.within(pairing_ceiling(returns, 0, noise), None)
+
+    @property
+    def runner_up(self) -> str:
+        """The action with the second best mean so far."""
+        return next(action for action in self.ranked if action != self.leader)
+
+    @property
+    def unseen(self) -> float:
+        """Outcomes with a chance below this may be missing from the samples, at 99%."""
+        return unseen_chance(self.samples)
+
+    @property
+    def firm(self) -> bool:
+        """Whether the verdict holds unless unseen outcomes cost more than one whole return on average."""
+        return all(found is None or found.firm for found in map(self.unseen_between, *self._verdicts))
+
+    @property
+    def break_even(self) -> float | None:
+        """What unseen outcomes would have to cost on average to reverse the verdict; None without one."""
+        found = [one for one in map(self.unseen_between, *self._verdicts) if one is not None]
+        return min((one.break_even for one in found), default=None)
+
+    @property
+    def _verdicts(self) -> tuple[list[str], list[str]]:
+        """Pairs of alternatives that are compared with each other: the better one first."""
+        if self.best is not None:
+            others = [name for name in self.actions if name != self.best]
+            return [self.best] * len(others), others
+        others = [name for name in self.actions if name != self.reference]
+        better = [float(self.advantage(name, self.reference)) > 0 for name in others]
+        pairs = [
+            (name, self.reference) if up else (self.reference, name) for name, up in zip(others, better, strict=True)
+        ]
+        return [first for first, _ in pairs], [second for _, second in pairs]
+
+    def unseen_between(self, first: Label, second: Label) -> Unseen | None:
+        """What unseen outcomes would have to cost so that the first alternative is not better; None if it is not known.
+
+        None with a `return_range` too, which bounds them, and if nothing is random.
+        """
+        low, n = self.advantage(first, second).low, self.common_samples(first, second)
+        if not 0 < low < math.inf or not self.summary.decisive(n) or self.return_range is not None:
+            return None
+        if self.summary.certain:
+            return None
+        whole = self.summary.assume.largest_loss
+        if whole is None:
+            a, b = self._at(first), self._at(second)
+            whole = float(np.abs(self.draws.of(a, b).returns).max())
+        return Unseen(low, n, whole)
+
+    def continued(self, samples: int, *, precision: float | None = None, **given: Any) -> Comparison:
+        """Continue to this many rollouts of each action that was not eliminated, or until decided if it is not.
+
+        No sample is drawn twice. A decided comparison goes on with the actions that were simulated last, to narrow the
+        intervals; with `precision`, until their mean gaps (to a baseline, if given) are known to ± this value.
+        `max_steps` and `max_seconds` no longer apply. A fixed number of samples (``samples=n``) is looked at once more:
+        the text then says which statement holds for all looks together. One from a file must be given what a file does
+        not have: ``continued(5000, simulator=…, policy=…)``, and `state` and `actions` if the first call had them.
+        """
+        return self.continue_with(samples, {"precision": precision, **given})
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per action, with the columns of the printed table and the regret of each action."""
+        rows, titles = [], action_columns(self.leader)
+        for action in self.actions:
+            found = {titles[key]: value for key, value in self.beside_leader(action).items()}
+            regret = self.regret(action)
+            worst = {
+                "mean regret": regret.mean,
+                "95% quantile of regret": regret.quantile(0.95),
+                "worst 5% of regret": regret.cvar(0.05),
+            }
+            rows.append({"action": action} | found | worst | self._about(action))
+        return rows
+
+    def _about(self, name: str) -> dict[str, Any]:
+        return {"samples": self.counts[name], "seed": self.seed, "confidence": self.confidence}
+
+    def to_xarray(self) -> xarray.Dataset:
+        """Means, covariances and correlations of the returns, with labels and errors."""
+        about = {"seed": str(self.seed), "samples": self.samples, "outcome": self.outcome.name, "answer": self.answer}
+        return self.evaluation.to_xarray().assign_attrs(about)
+
+    def plot(self) -> Figure:
+        """Draw `jmdp.plots.comparison_chart`."""
+        return figure("comparison_chart", self)
+
+    def beside_leader(self, action: Label) -> dict[str, Estimate]:
+        """One row of the table: the mean of an action, and the advantage of the leader over it."""
+        return self._beside(action, self.leader, action, ("leader_better", "leader_worse"))
+
+    def _beside(self, name: Label, first: Label, second: Label, chances: tuple[str, str]) -> dict[str, Estimate]:
+        """Mean of one alternative, and the gap first − second: one of them is `name`, the other the reference."""
+        gap = self.gap(first, second)
+        same, one = gap.first == gap.second, Estimate(1.0, 1.0, 1.0)
+        return {
+            "mean": self.mean_of(name),
+            "advantage": self.advantage(first, second),
+            "advantage_std": Estimate(0.0, 0.0, 0.0) if same else Estimate.within(gap.std, gap.std_interval),
+            chances[0]: self.superiority(first, second),
+            chances[1]: self.superiority(second, first),
+            "correlation": one if same else Estimate.within(gap.correlation, gap.correlation_interval),
+            "variance_reduction": self.variance_reduction(first, second),
+            "variance_reduction_ceiling": self.variance_reduction_ceiling(first, second),
+        }
+
+    def _at(self, label: Label) -> int:
+        """Position of an action, by its name or by its index in the simulator."""
+        if self.numbers is None or isinstance(label, str):
+            return self.summary.labels.index(label)
+        if (number := integer(label)) is None or number not in self.numbers:
+            compared = cut(", ".join(self.actions))
+            raise LabelError(f"Action {short(label)} was not compared. Compared actions: {compared}.")
+        return self.numbers.index(number)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "continue_with": forgotten}
+
+    def _title(self) -> str:
+        return self.answer
+
+    def _note(self) -> str:
+        return f"{effort(self)}; {confidence_percent(self.confidence)} confidence"
+
+    def __repr__(self) -> str:
+        return comparison_table(self)

@@ -1,0 +1,241 @@
+"""A comparison of actions as text: the answer, one line per action, then regret, effort and assumptions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from jmdp.base import rounding
+from jmdp.base.interval import Estimate
+from jmdp.comparisons.answer import _Compared, answer_sentence
+from jmdp.comparisons.pairing import ceiling_text
+from jmdp.results.outcome import Outcome
+from jmdp.results.result import wrapped
+from jmdp.statistics.drawn_samples import DrawnSamples
+from jmdp.statistics.limits import Limits
+
+
+class _Regret(Protocol):
+    @property
+    def mean(self) -> Estimate: ...
+    def quantile(self, p: float) -> Estimate: ...
+    def cvar(self, p: float) -> Estimate: ...
+
+
+class _Sampled(_Compared, Protocol):
+    """The part of any `Comparison` that its table reads."""
+
+    @property
+    def mean_title(self) -> str: ...
+    @property
+    def simulator(self) -> str: ...
+    @property
+    def discount(self) -> float: ...
+    @property
+    def horizon(self) -> int: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def unseen(self) -> float: ...
+    @property
+    def limits(self) -> Limits: ...
+    @property
+    def draws(self) -> DrawnSamples: ...
+    @property
+    def counts(self) -> dict[str, int]: ...
+    @property
+    def ranked(self) -> list[str]: ...
+    @property
+    def worse_than(self) -> dict[str, str]: ...
+
+
+class _Comparison(_Sampled, Protocol):
+    @property
+    def policy(self) -> str: ...
+    @property
+    def break_even(self) -> float | None: ...
+    def beside_leader(self, action: str) -> dict[str, Estimate]: ...
+    def regret(self, action: str) -> _Regret: ...
+
+
+def action_columns(leader: str) -> dict[str, str]:
+    """Column titles, by the keys of `Comparison.beside_leader`."""
+    return {
+        "mean": "mean return",
+        "advantage": f"advantage of {leader}",
+        "advantage_std": "std",
+        "leader_better": f"P({leader} better)",
+        "leader_worse": f"P({leader} worse)",
+        "correlation": "correlation",
+        "variance_reduction": "rollouts if independent",
+        "variance_reduction_ceiling": "ceiling",
+    }
+
+
+def comparison_table(comparison: _Comparison) -> str:
+    """The comparison as sentences and a table."""
+    c, leader = comparison, comparison.leader
+    coupling = f"{type(c.summary.coupling).__name__} coupling, discount {c.discount:g}, horizon {c.horizon}"
+    rows = table_rows(c, action_columns(leader), c.beside_leader)
+    regret = c.regret(leader)
+    skipped = c.draws.shared_steps / max(1, c.draws.steps + c.draws.shared_steps)
+    saved = f", {100 * skipped:.0f}% of steps skipped: rollouts had reached identical states" if skipped else ""
+    return joined(
+        [
+            answer_sentence(c),
+            *([] if c.outcome is Outcome.ONE_FUTURE else [stopped(c)]),
+            *([_EARLIER] if c.outcome in (Outcome.ONE_FUTURE, Outcome.DETERMINISTIC) else []),
+            f"{len(c.actions)} actions of {c.simulator}, followed by the policy ({c.policy}); {coupling}",
+        ],
+        rows,
+        [
+            f"regret of {leader}: mean {shown(regret.mean)}, 95% quantile {shown(regret.quantile(0.95))}, "
+            f"worst 5% {shown(regret.cvar(0.05))}",
+            f"{effort(c)}{saved}",
+            *unvaried(c, c.beside_leader),
+            *eliminated(c),
+            *assumptions(c),
+            *undefined(rows),
+        ],
+    )
+
+
+def stopped(c: _Sampled) -> str:
+    """What is known, or why sampling stopped before. A decided comparison may have gone on for more samples."""
+    if c.outcome is Outcome.BUDGET_EXHAUSTED and c.best is not None:
+        return "stopped: the budget is used up; the best is known, but not every mean gap to the requested precision"
+    if c.outcome is Outcome.PRECISE and len(set(c.counts.values())) > 1:
+        last = f"the {c.summary.labels.plural} that were simulated to the end"
+        return f"decided: every mean gap of {last} is known to the requested precision"
+    return f"{'decided' if c.outcome.successful else 'stopped'}: {c.outcome.value}"
+
+
+_EARLIER = (
+    "If the simulator is deterministic from this state, the means are exact. If its randomness was drawn earlier, in "
+    "start or reset (a shuffled deck, recorded demand), or changes the return too rarely, other returns are possible: "
+    "draw it in step, or compare from several starts."
+)
+
+
+def joined(above: Sequence[str], rows: Sequence[Sequence[str]], below: Sequence[str]) -> str:
+    """Sentences, a table and sentences; long sentences are wrapped."""
+    first, last = ([wrapped(sentence, "  ") for sentence in sentences] for sentences in (above, below))
+    return "\n".join([*first, "", *aligned(rows), "", *last])
+
+
+def table_rows(
+    c: _Sampled, columns: Mapping[str, str], beside: Callable[[str], Mapping[str, Estimate]]
+) -> list[list[str]]:
+    """Titles, then one row per alternative, the best mean first; the reference has its mean only."""
+    unequal = len(set(c.counts.values())) > 1
+    rows = [[c.alternative, *columns.values(), *[f"{c.run}s"] * unequal]]
+    for name in c.ranked:
+        own = [shown(c.mean_of(name)), *[""] * (len(columns) - 1)]
+        rows.append([name, *(own if name == c.reference else _cells(beside(name))), *[f"{c.counts[name]:,}"] * unequal])
+    return rows
+
+
+def effort(c: _Sampled) -> str:
+    """Number of samples of each alternative, seed and steps."""
+    least, most = min(c.counts.values()), max(c.counts.values())
+    if least == most:
+        said = f"{most:,} {c.run}{'s' * (most > 1)} of each {c.alternative}"
+    else:
+        said = f"{least:,} to {most:,} {c.run}s of each {c.alternative}, {sum(c.counts.values()):,} in total"
+    steps = "" if c.run == "run" else f"; {c.draws.steps:,} steps simulated"
+    return f"{said}, from seed {c.seed}{steps}"
+
+
+def eliminated(c: _Sampled) -> list[str]:
+    """The samples of means and gaps, and alternatives that are known to be worse than one that is not the leader."""
+    others: dict[str, list[str]] = {}
+    for name, better in c.worse_than.items():
+        if better != c.leader:
+            others.setdefault(better, []).append(name)
+    own, both = f"the {c.alternative}'s own {c.run}s", f"the {c.run}s that both {c.summary.labels.plural} have"
+    unequal = [f"each mean is of {own}, each gap of {both}"] * (len(set(c.counts.values())) > 1)
+    return [*unequal, *(f"known to be worse than {better}: {', '.join(names)}" for better, names in others.items())]
+
+
+def _cells(found: Mapping[str, Estimate]) -> list[str]:
+    """The cells of one alternative: mean, advantage and its std, chances, correlation, variance reduction, ceiling."""
+    mean, advantage, std, better, worse, correlation, reduction, ceiling = found.values()
+    return [
+        shown(mean),
+        shown(advantage),
+        shown(std) if std.has_interval or math.isfinite(reduction) else "0",  # the rest is rounding
+        rounding.percent(better),
+        rounding.percent(worse),
+        "–" if math.isnan(correlation) else f"{float(correlation):.3f}",
+        f"{float(reduction):.1f} ×" if math.isfinite(reduction) else "–",
+        "–" if math.isnan(ceiling) else ceiling_text(ceiling),
+    ]
+
+
+def assumptions(c: _Sampled) -> list[str]:
+    """What the intervals cover and assume."""
+    lines = []
+    if c.limits.assumption is not None:
+        lines.append(
+            f"{c.run}s are cut at step {c.horizon}; the intervals allow for later rewards, assuming that "
+            f"{c.limits.assumption}. If they can be larger, set reward_bound"
+        )
+    if c.outcome is Outcome.DETERMINISTIC:
+        return lines
+    if c.return_range is None:
+        means = "those of means are large-sample intervals of what was seen"
+    else:
+        least, most = map(rounding.exactly, c.return_range)
+        means = f"those of means for any returns in [{least}, {most}]"
+    lines.append(f"{_validity(c)}: those of chances and quantiles for any distribution, {means}")
+    return [*lines, "numbers without an interval are estimates"]
+
+
+def _validity(c: _Sampled) -> str:
+    """When the intervals hold."""
+    sampling = c.summary.sampling
+    if sampling.kind == "fixed" and sampling.looks > 1:
+        once, together = (rounding.confidence_percent(1 - n * (1 - c.confidence)) for n in (1, sampling.looks))
+        return (
+            f"intervals hold at {once} for this number of {c.run}s alone; the comparison was continued, so that all "
+            f"{sampling.looks} looks together hold at {together}"
+        )
+    if sampling.kind == "fixed":
+        return f"intervals hold for this number of {c.run}s, chosen in advance"
+    looks = "looks of the plan" if sampling.kind == "planned" else "scheduled looks"
+    return f"intervals hold at all {looks}, so that sampling may stop at any of them"
+
+
+def undefined(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The reason for a dash, where the table has one."""
+    return ["–: undefined, because a return or a gap did not vary"] * any("–" in row for row in rows)
+
+
+def unvaried(c: _Sampled, beside: Callable[[str], Mapping[str, Estimate]]) -> list[str]:
+    """Why a gap that was the same in all samples has no interval."""
+    others = [name for name in c.actions if name != c.reference]
+    same = [name for name in others if not math.isfinite(beside(name)["variance_reduction"])]
+    if not same or c.outcome is Outcome.DETERMINISTIC:
+        return []
+    gaps = f"the gap to {same[0]} was" if len(same) == 1 else f"the gaps to {', '.join(same)} were"
+    return [f"{gaps} the same in all samples: no spread was seen, so there is no interval"]
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells as lines: the first column to the left, the others to the right."""
+    flat = [[cell.replace("\n", " ") for cell in row] for row in rows]  # a name may be an array as NumPy prints it
+    widths = [max(map(len, column)) for column in zip(*flat, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in flat
+    ]
+
+
+def shown(value: Estimate) -> str:
+    """A number and its interval to the digits that the interval supports; the number alone without an interval."""
+    if not value.has_interval:
+        return f"{float(value):.3g}"
+    return rounding.with_ends(value, digits=6)

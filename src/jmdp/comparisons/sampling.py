@@ -1,0 +1,363 @@
+"""The sampling loop of all comparisons: draw blocks of samples, look at them, decide, and build the result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from jmdp.base.progress import status_bar
+from jmdp.base.settings import cut, whole_number
+from jmdp.comparisons.comparison import Comparison
+from jmdp.comparisons.question import Question
+from jmdp.distribute.pool_setting import pool_of
+from jmdp.distribute.pools import Pool
+from jmdp.errors import SettingsError
+from jmdp.results.outcome import Outcome
+from jmdp.simulators.draws import Draws
+from jmdp.statistics.drawn_samples import DrawnSamples, Sampled
+from jmdp.statistics.means import ENOUGH, planned_looks
+from jmdp.statistics.sample_summary import SampleSummary
+from jmdp.statistics.selection import Decision, Standing
+
+_LARGEST_BLOCK = 1 << 16
+"""Samples of one block of a compiled simulator."""
+
+_MANY = 300
+"""Equal samples that suggest that nothing varies: an outcome not seen in so many has a chance below 1%, at 95%."""
+
+_OUTCOMES = {
+    Decision.OPEN: Outcome.BUDGET_EXHAUSTED,
+    Decision.BEST: Outcome.BEST_FOUND,
+    Decision.GOOD_ENOUGH: Outcome.GOOD_ENOUGH,
+    Decision.EQUAL: Outcome.EQUAL_BEST,
+    Decision.EQUAL_SO_FAR: Outcome.EQUAL_SO_FAR,
+    Decision.SETTLED: Outcome.BASELINE_COMPARED,
+    Decision.MARGIN: Outcome.MARGIN_DECIDED,
+}
+
+
+# ------------------------------------------------------------------------------------------------ what samples say
+
+
+def examined(question: Question, sampled: Sampled) -> Standing | None:
+    """Examine the samples of one measure; None if they are too few for a decision, or for seeing that nothing varies.
+
+    The samples of alternatives whose gaps to the reference were all 0 so far are ties if they are many.
+    """
+    n, rule, active = len(sampled.samples), question.rule, sampled.active
+    summary = question.summary(sampled)
+    if not summary.decisive(n) or n < 2:
+        return None
+    returns = summary.samples.of(*active).returns
+    reference = rule.reference(question.sign * returns.mean(axis=0), active)
+    same = (returns == returns[:, [active.index(reference)]]).all(axis=0)
+    tied = {i for i, equal in zip(active, same, strict=True) if equal and n >= _MANY}
+    limits = summary.gap_limits(reference, active, rule.margin)
+    leader = reference if rule.baseline is None else summary.ranking[0]
+    return rule.examine(reference, active, *limits, tied=tied, leader=leader)
+
+
+def outcome_of(question: Question, sampled: Sampled, standing: Standing | None) -> Outcome:
+    """Outcome of one measure if sampling stops now; BUDGET_EXHAUSTED if it should go on."""
+    settings, n = question.settings, len(sampled.samples)
+    if question.certain(sampled.samples):
+        return Outcome.DETERMINISTIC
+    fixed = settings.samples is not None
+    if standing is None or (fixed and n < settings.most):
+        return Outcome.BUDGET_EXHAUSTED
+    found = Outcome.SAMPLED if fixed else _OUTCOMES[standing.decision]
+    if settings.precision is not None:
+        found = Outcome.PRECISE if _precise(question, sampled, standing) else Outcome.BUDGET_EXHAUSTED
+    decided = found is not Outcome.BUDGET_EXHAUSTED
+    stated = question.rule.margin is not None or settings.assume.return_range is not None
+    if not stated and n >= _MANY and question.one_future(sampled.samples.complete, decided):
+        return Outcome.ONE_FUTURE
+    return found
+
+
+def _precise(question: Question, sampled: Sampled, standing: Standing) -> bool:
+    """Whether all mean gaps, or those to the baseline, are known to ± `precision`."""
+    wide = 2 * (question.settings.precision or 0.0)
+    if any(standing.high[i] - standing.low[i] > wide for i in standing.low):
+        return False  # not even those of the leader
+    summary, active = question.summary(sampled), sampled.active
+    references = active if question.rule.baseline is None else ()
+    limits = (summary.gap_limits(i, active) for i in references)
+    return all((high - low <= wide).all() for low, high in limits)
+
+
+def comparison_of(question: Question, sampled: Sampled, interrupted: bool = False) -> Comparison:
+    """Result of one measure from the samples so far."""
+    standing = examined(question, sampled)
+    outcome = outcome_of(question, sampled, standing)
+    if interrupted and outcome is Outcome.BUDGET_EXHAUSTED:
+        outcome = Outcome.INTERRUPTED
+    summary = question.summary(sampled, outcome is Outcome.DETERMINISTIC)
+    names, best = question.labels.name, _best(question, summary, standing, outcome)
+    survivors = sampled.active if standing is None else standing.survivors
+    return question.result(
+        {
+            "summary": summary,
+            "outcome": outcome,
+            "best": None if best is None else names(best),
+            "survivors": tuple(map(names, survivors)) if best is None else (names(best),),
+            "worse_than": {names(i): names(by) for i, by in sampled.worse_than},
+            "baseline": question.baseline,
+            "indifference": question.settings.indifference,
+            "margin": question.settings.margin,
+            "simulator": question.described(),
+            "continue_with": Continuation(question, sampled),
+        }
+    )
+
+
+def _best(question: Question, summary: SampleSummary, standing: Standing | None, outcome: Outcome) -> int | None:
+    """The alternative that is known to be better than every other, or None.
+
+    None if nothing varied: randomness may have been drawn before the state was reached.
+    """
+    if outcome in (Outcome.ONE_FUTURE, Outcome.DETERMINISTIC) or standing is None:
+        return None
+    if standing.decision is Decision.BEST:
+        return standing.reference
+    if standing.decision not in (Decision.SETTLED, Decision.MARGIN) and outcome is not Outcome.SAMPLED:
+        return None
+    leader = summary.ranking[0]
+    ends = [summary.gap_interval(leader, i) for i in range(summary.labels.size) if i != leader]
+    return leader if all(end.low > 0 if question.sign > 0 else end.high < 0 for end in ends) else None
+
+
+def result_of(question: Question, sampled: Sampled, interrupted: bool = False) -> Any:
+    """Result from the samples so far: a `Comparison`, or one for each measure."""
+    found = [comparison_of(part, sampled, interrupted) for part in question.parts(sampled.samples)]
+    return replace(question.joint(found), continue_with=Continuation(question, sampled))
+
+
+# ------------------------------------------------------------------------------------------------ drawing and looking
+
+
+def answer(question: Question, sampled: Sampled | None = None, samples: int | None = None) -> Any:
+    """Draw until the comparison is decided or the budget is used up, from scratch or from `sampled`."""
+    with pool_of(question.settings.pool) as pool:
+        return _Run(question, pool, sampled, question.settings.most if samples is None else samples).answer()
+
+
+def continued(question: Question, sampled: Sampled, samples: int, precision: Any = None) -> Any:
+    """Draw until there are this many samples, or until it is decided; with a precision, until that is reached.
+
+    A fixed number of samples has one more look. A plan ends: its looks are those of sequential samples from then on.
+    """
+    whole_number("samples", samples, 2)
+    settings = question.settings
+    if precision is not None:
+        question, sampled = question.with_precision(precision), replace(sampled, decided=False)
+        if _ended(question, sampled):
+            return result_of(question, replace(sampled, decided=True))
+    elif settings.samples is not None and samples > len(sampled.samples):
+        question = replace(question, settings=replace(settings, samples=samples))
+        sampled = replace(sampled, looks=sampled.looks + 1, decided=False)
+    elif settings.looks == "planned":
+        question = replace(question, settings=replace(settings, looks="scheduled"))
+    return answer(question, sampled, samples)
+
+
+@dataclass(frozen=True, eq=False)
+class Continuation:
+    """Goes on with a comparison."""
+
+    question: Question
+    sampled: Sampled
+
+    def __call__(self, samples: int, given: Mapping[str, Any]) -> Any:
+        """Draw until there are this many samples, or until it is decided."""
+        if own := [name for name in given if name != "precision"]:
+            raise SettingsError(
+                f"{cut(', '.join(own))} was given, but this comparison has its own. Only one from a file needs it."
+            )
+        return continued(self.question, self.sampled, samples, given.get("precision"))
+
+
+def _ended(question: Question, sampled: Sampled) -> bool:
+    """Whether every measure is decided."""
+    found = ((part, examined(part, sampled)) for part in question.parts(sampled.samples))
+    return all(outcome_of(part, sampled, standing) is not Outcome.BUDGET_EXHAUSTED for part, standing in found)
+
+
+class Course:
+    """A comparison in progress: its samples so far, and the decisions at scheduled looks.
+
+    It depends on the samples only, not on how they are drawn.
+    """
+
+    def __init__(self, question: Question, pool: Pool, sampled: Sampled | None, budget: int) -> None:
+        k = question.labels.size
+        self.sampled = sampled or Sampled(DrawnSamples(k), tuple(range(k)))
+        self.question, self.pool, self.budget = question, pool, budget
+        self.fresh = not self.sampled.samples.stages
+        self._open = not self.sampled.decided
+
+    @property
+    def over(self) -> bool:
+        """Whether the samples are used up, or the comparison was decided."""
+        samples = self.sampled.samples
+        n = len(samples)
+        if n >= self.budget or (self.sampled.decided and self._open):
+            return True
+        return not self._open and self.question.certain(samples) and n > 0
+
+    @property
+    def next_look(self) -> int:
+        """Number of samples at the next look."""
+        return min(self.scheduled(len(self.sampled.samples)), self.budget)
+
+    def scheduled(self, n: int) -> int:
+        """The first scheduled look after n samples. Compiled programs draw many samples as fast as one."""
+        return max(self.question.settings.sampling.next_look(n), ENOUGH if self.question.compiled else 1)
+
+    def add(self, blocks: list[Draws]) -> None:
+        """Add samples of the active alternatives."""
+        draws = blocks[0].joined(blocks)
+        samples = self.sampled.samples.with_block(self.sampled.active, draws)
+        self.sampled = replace(self.sampled, samples=samples)
+
+    def look(self, before: int) -> Sequence[Standing | None]:
+        """Eliminate and decide, after samples were added up to the look that follows `before` samples."""
+        question, n = self.question, len(self.sampled.samples)
+        if self.fresh and before < ENOUGH <= n:
+            self.check()
+        parts = question.parts(self.sampled.samples)
+        standings = [examined(part, self.sampled) for part in parts]
+        if not self._open or not self._decides(n):
+            return standings
+        outcomes = [outcome_of(part, self.sampled, one) for part, one in zip(parts, standings, strict=True)]
+        if Outcome.BUDGET_EXHAUSTED not in outcomes:
+            self.sampled = replace(self.sampled, decided=True)
+        elif n == self.scheduled(before):
+            self._adapt(standings)
+        return standings
+
+    def check(self) -> None:
+        """Raise if samples differ when they are drawn again."""
+        self.question.check(self.sampled.samples.complete.one_coupling)
+
+    def answer(self, interrupted: bool = False) -> Any:
+        """Result from the samples so far."""
+        if self.fresh and len(self.sampled.samples) < ENOUGH:
+            self.check()
+        return result_of(self.question, self.sampled, interrupted)
+
+    def _decides(self, n: int) -> bool:
+        """Whether this is a look of the plan, if there is one; others are for the progress bar."""
+        settings = self.question.settings
+        return settings.looks != "planned" or n >= settings.most or n in planned_looks(settings.most)
+
+    def _adapt(self, standings: Sequence[Standing | None]) -> None:
+        """Stop simulating eliminated alternatives, and let the question adapt the sampling.
+
+        With several measures, an alternative is simulated as long as one of them needs it.
+        """
+        sampled, question = self.sampled, self.question
+        known = [standing for standing in standings if standing is not None]
+        if len(known) == len(standings) and question.eliminates and (len(known) == 1 or question.baseline is not None):
+            survivors = tuple(sorted({i for standing in known for i in standing.survivors}))
+            gone = [(i, known[0].reference) for i in sampled.active if i not in survivors]
+            worse = gone if question.baseline is None else []
+            sampled = replace(sampled, active=survivors, worse_than=(*sampled.worse_than, *worse))
+        if len(sampled.samples) < self.budget:
+            sampled = question.between_looks(sampled, self.pool)
+        self.sampled = sampled
+
+
+class _Run:
+    """Sampling in progress. Blocks are admitted in order, and decisions are made at scheduled looks only."""
+
+    def __init__(self, question: Question, pool: Pool, sampled: Sampled | None, budget: int) -> None:
+        self._course = Course(question, pool, sampled, budget)
+        self._question, self._pool = question, pool
+        self._blocks: Generator[Draws, None, None] | None = None
+        self._pending: list[Draws] = []
+        self._begun = self._looked = time.monotonic()
+        self._seconds_a_rollout = 0.0
+
+    def answer(self) -> Any:
+        """Draw until decided, or until the budget is used up."""
+        question, course, interrupted = self._question, self._course, False
+        try:
+            with status_bar(question.verb, question.progress, self._n, course.budget, self._seconds) as report:
+                while not course.over and not self._spent():
+                    standing = self._look()
+                    said = "" if standing is None else standing.described(question.labels.name, question.rule)
+                    report(self._n, said)
+        except KeyboardInterrupt:
+            interrupted = True
+            self._admit()
+            if self._n < 2:
+                raise
+        finally:
+            self._cancel()
+        return course.answer(interrupted)
+
+    @property
+    def _n(self) -> int:
+        return len(self._course.sampled.samples)
+
+    @property
+    def _seconds(self) -> float | None:
+        return self._question.settings.max_seconds if self._course.fresh else None
+
+    def _spent(self) -> bool:
+        """Whether steps or time are used up, or would be before the next look."""
+        samples, settings = self._course.sampled.samples, self._question.settings
+        n = len(samples)
+        if n < 2 or not self._course.fresh:
+            return False
+        if settings.max_steps is not None and samples.steps >= settings.max_steps:
+            return True
+        if settings.max_seconds is None:
+            return False
+        ahead = (self._course.next_look - n) * len(self._course.sampled.active) * self._seconds_a_rollout
+        return time.monotonic() - self._begun + ahead > settings.max_seconds
+
+    def _look(self) -> Standing | None:
+        """Draw samples up to the next look, then eliminate and decide."""
+        course, before, target = self._course, self._n, self._course.next_look
+        n = before
+        self._blocks = self._blocks or self._pool.ordered(self._question.work, self._arguments(before))
+        while n < target:
+            self._pending.append(next(self._blocks))
+            n += len(self._pending[-1].returns)
+        self._admit()
+        now, old = time.monotonic(), course.sampled
+        self._seconds_a_rollout = (now - self._looked) / ((n - before) * len(old.active))
+        self._looked = now
+        standings = course.look(before)
+        if (course.sampled.active, course.sampled.paired) != (old.active, old.paired):
+            self._cancel()  # blocks in flight have other alternatives
+        return standings[0]
+
+    def _arguments(self, n: int) -> Iterator[tuple[int, int, tuple[int, ...], bool]]:
+        """First sample, size, alternatives and pairing of each block; blocks end at looks."""
+        active, paired, budget = self._course.sampled.active, self._course.sampled.paired, self._course.budget
+        while n < budget:
+            end = min(self._course.scheduled(n), budget)
+            while n < end:
+                rows = _LARGEST_BLOCK
+                if not self._question.compiled:
+                    rows = self._question.block_size(len(active), self._seconds_a_rollout)
+                count = min(rows, end - n)
+                yield n, count, active, paired
+                n += count
+
+    def _admit(self) -> None:
+        """Add the pending blocks to the samples."""
+        if self._pending:
+            self._course.add(self._pending)
+            self._pending = []
+
+    def _cancel(self) -> None:
+        """Drop the blocks in flight."""
+        if self._blocks is not None:
+            self._blocks.close()
+            self._blocks = None

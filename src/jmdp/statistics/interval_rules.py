@@ -1,0 +1,52 @@
+"""Rules for the errors of means, covariances and distributions: which statement the samples allow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from jmdp.base.arrays import Floats
+from jmdp.statistics import anytime
+from jmdp.statistics.means import FIXED, Sampling
+
+
+@dataclass(frozen=True)
+class IntervalRule:
+    """Rule for the errors of means, covariances and distributions from samples."""
+
+    confidence: float
+    distribution_slack: Callable[[int, float], float]  # (n, error probability) → half-width of the band
+    quantile: float = 0.0  # half-width of the interval of a variance, in standard errors
+    mean_errors: Callable[[Floats], tuple[Floats, Floats]] | None = None  # values [n, A] → errors below and above
+    means_only: bool = False  # variances and covariances have no interval
+
+    @classmethod
+    def fixed(cls, samples: int, confidence: float, error: float | None = None) -> IntervalRule:
+        """Rule for a number of samples chosen in advance, with this error probability each."""
+        from scipy.special import stdtrit
+
+        error = 1 - confidence if error is None else error
+        means = partial(FIXED.mean_errors, error=error)
+        return cls(confidence, anytime.fixed_slack, -float(stdtrit(samples - 1, error / 2)), means)
+
+    @classmethod
+    def of(cls, sampling: Sampling, samples: int, confidence: float, error: float) -> IntervalRule:
+        """Rule for samples that were examined in this way, with this error probability each."""
+        if sampling.kind == "fixed" and samples > 1:
+            return cls.fixed(samples, confidence, error)
+        means = partial(sampling.mean_errors, error=error)
+        return cls(confidence, anytime.distribution_slack, mean_errors=means, means_only=True)
+
+    @classmethod
+    def certain(cls, confidence: float) -> IntervalRule:
+        """Rule for samples of which each is exact, because nothing is random."""
+        return cls(confidence, anytime.no_slack)
+
+    def errors(self, values: Floats) -> tuple[Floats, Floats]:
+        """How far the means of values [n, A] may be below and above the true ones."""
+        if self.mean_errors is None:
+            return np.zeros(values.shape[1]), np.zeros(values.shape[1])
+        return self.mean_errors(values)

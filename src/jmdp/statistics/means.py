@@ -1,0 +1,209 @@
+"""Large-sample intervals of means: of a number of samples fixed in advance, or of samples examined at several looks.
+
+They say what the samples seen can say. Outcomes that were not seen are the subject of `unseen`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+
+from jmdp.base.arrays import Booleans, Floats
+from jmdp.base.interval import Interval
+from jmdp.statistics import anytime
+
+ENOUGH = 32
+"""Samples before the first look that can decide, and before the first interval of sequential samples."""
+
+FEW = 8
+"""Samples that must differ from the most frequent value for an interval of a fixed number of samples."""
+
+_EFFECTIVE = 6
+"""Smallest effective sample size n/kurtosis for an interval of sequential samples."""
+
+_SHARPEST_AT = 150
+"""Sample size for which intervals of sequential samples are optimised; at other sizes they are nearly optimal."""
+
+_PLANNED_LOOKS = 5
+"""Number of equally spaced looks of ``looks="planned"``."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """When samples are examined, on which the width of intervals depends.
+
+    Parameters
+    ----------
+    kind
+        ``"fixed"``: one look, at a number of samples chosen in advance. ``"sequential"``: those of `looks`, and
+        sampling may stop at any of them. ``"planned"``: five equally spaced looks.
+    most
+        Samples at the last look, if planned.
+    looks
+        Looks at a fixed number of samples so far: more than one if the comparison was continued.
+    """
+
+    kind: Literal["fixed", "sequential", "planned"] = "sequential"
+    most: int = 0
+    looks: int = 1
+
+    def next_look(self, n: int) -> int:
+        """The first look after n samples, whatever the budget. Those that are not of a plan decide nothing."""
+        found = next(look for look in looks() if look > n)
+        return found if n >= self.most else min([found, *(look for look in planned_looks(self.most) if look > n)])
+
+    def mean_errors(self, values: Floats, error: float) -> tuple[Floats, Floats]:
+        """How far the means of values [n, A] may be below and above the true ones, with this error probability each.
+
+        Infinite if the samples are too few for a large-sample interval.
+        """
+        if self.kind == "fixed":
+            return fixed_errors(values, error)
+        both = _widened(values, self.radius(len(values), error))
+        return both, both
+
+    def radius(self, n: int, error: float) -> float:
+        """Half-width of the interval of a mean of normal samples, in estimated standard errors."""
+        if self.kind == "fixed":
+            from scipy.special import stdtrit
+
+            return -float(stdtrit(n - 1, error / 2))
+        return planned_radius(n, error, self.most) if self.kind == "planned" else sequential_radius(n, error)
+
+    def chance_interval(self, count: int, n: int, error: float) -> Interval:
+        """Interval of the probability of an event observed `count` times in n; for any distribution."""
+        found = anytime.fixed_chance_interval if self.kind == "fixed" else anytime.chance_interval
+        return found(count, n, error)
+
+    def quantile_ranks(self, p: float, n: int, error: float) -> tuple[int, int]:
+        """Ranks (from 1) of the sorted samples that enclose the p-quantile; 0 and n + 1 stand for ∓∞."""
+        return (anytime.fixed_quantile_ranks if self.kind == "fixed" else anytime.quantile_ranks)(p, n, error)
+
+
+FIXED = Sampling("fixed")
+
+
+def looks() -> Iterator[int]:
+    """Sample sizes at which sequential samples are examined: 1, 2, 4, …, 32, 48, 64, 80, then + 25%.
+
+    Those below 32 can decide only within a known range, or if nothing is random.
+    """
+    yield from (1, 2, 4, 8, 16)
+    n = ENOUGH
+    while True:
+        yield n
+        n += max(ENOUGH // 2, n // 4)
+
+
+def planned_looks(most: int) -> list[int]:
+    """Sample sizes of the looks of a plan."""
+    return [math.ceil(most * k / _PLANNED_LOOKS) for k in range(1, _PLANNED_LOOKS + 1)]
+
+
+def fixed_errors(values: Floats, error: float) -> tuple[Floats, Floats]:
+    """Student's t for n samples [n, A], n chosen in advance, with a correction for skewness.
+
+    t s/√n, and on the side of the longer tail f |g| s (t²/3 + 1/6)/n in addition: the second term of the Cornish–Fisher
+    expansion of the t statistic (Johnson, "Modified t tests and confidence intervals for asymmetrical populations",
+    JASA 1978), which there shifts the interval and here only widens it. g is the skewness. f = 20 κ/n, between 1 and 2,
+    for heavy tails, with κ the kurtosis. No interval if fewer than 8 samples differ from the most frequent value.
+    """
+    n = len(values)
+    below, above = np.full((2, values.shape[1]), np.inf)
+    if n <= FEW:
+        return below, above
+    std, skewness, kurtosis = shape_of(values)
+    t = FIXED.radius(n, error)
+    skewness = skewness * math.sqrt(n * (n - 1)) / (n - 2)
+    tail = np.clip(20 * kurtosis / n, 1, 2) * skewness * std * (t * t / 3 + 1 / 6) / n
+    known = ~_few_differ(values)
+    below[known] = (t * std / math.sqrt(n) + np.maximum(-tail, 0))[known]
+    above[known] = (t * std / math.sqrt(n) + np.maximum(tail, 0))[known]
+    return below, above
+
+
+def _few_differ(values: Floats) -> Booleans:
+    """[A], whether fewer than `FEW` samples differ from the most frequent value, which is then the median."""
+    middle = (len(values) - 1) // 2
+    return np.asarray((values != np.partition(values, middle, axis=0)[middle]).sum(axis=0) < FEW)
+
+
+def sequential_radius(n: int, error: float) -> float:
+    """Half-width, in estimated standard errors, of an interval that is valid at all `looks` together.
+
+    √((n − 1)(q − 1)/(1 − q/(1 + w))) with w = nρ² and q = (√(1 + w)/a)^(2/n): the mixture of t statistics, which are
+    scale-invariant (Lai, "On confidence sequences", Annals of Statistics 1976; Wang & Ramdas, "Anytime-valid t-tests
+    and confidence sequences for Gaussian means with unknown variance", Sequential Analysis 2025). With a = error the
+    interval is valid at every n. At the looks alone it then fails with less than half that probability, so a is about
+    twice the error: `tests/statistics/test_means.py` measures what is left. Infinite for too small n.
+    """
+    spent = error * min(2.0, max(1.0, 2.1 - 2 * error))
+    late = -2 * math.log(spent)
+    weight = n * (late + math.log1p(late)) / _SHARPEST_AT
+    q = (math.sqrt(1 + weight) / spent) ** (2 / n)
+    return math.inf if q >= 1 + weight or n < 2 else math.sqrt((n - 1) * (q - 1) / (1 - q / (1 + weight)))
+
+
+def planned_radius(n: int, error: float, most: int) -> float:
+    """Half-width, in estimated standard errors, at five equally spaced looks up to `most` (O'Brien & Fleming 1979).
+
+    c √(most/n) for known variance, as the quantile of Student's t with the same tail probability.
+    """
+    from scipy.special import ndtr, stdtrit
+
+    bound = _planned_constant(error) * math.sqrt(max(1.0, most / n))
+    return math.inf if n < 2 else -float(stdtrit(n - 1, max(ndtr(-bound), 1e-300)))
+
+
+@lru_cache(maxsize=64)
+def _planned_constant(error: float) -> float:
+    """c for which a Wiener process passes ± c at none of the looks k/K, k = 1, …, K, with probability 1 − error."""
+    low, high = 0.5, 10.0
+    for _ in range(50):
+        c = (low + high) / 2
+        low, high = (c, high) if _crossed(c) > error else (low, c)
+    return high
+
+
+def _crossed(c: float) -> float:
+    """Probability that a sum of K standard normal steps passes ± c √K at some step: by numerical integration."""
+    edge = c * math.sqrt(_PLANNED_LOOKS)
+    points = np.linspace(-edge, edge, 2001)
+    step = points[1] - points[0]
+    kernel = np.exp(-((points[:, None] - points) ** 2) / 2) / math.sqrt(2 * math.pi)
+    weights = np.full(points.size, step)
+    weights[[0, -1]] = step / 2
+    density = np.exp(-(points**2) / 2) / math.sqrt(2 * math.pi)
+    for _ in range(_PLANNED_LOOKS - 1):
+        density = kernel @ (weights * density)
+    return float(1 - weights @ density)
+
+
+def _widened(values: Floats, radius: float) -> Floats:
+    """Radius × s/√n, and a correction for skewness on both sides: f |g| s radius²/(3n), f = 60 κ/n between 1 and 3.
+
+    Infinite if fewer than `ENOUGH` samples, or if the fourth moment rests on fewer than 6 of them: n/κ < 6.
+    """
+    n, none = len(values), np.full(values.shape[1], np.inf)
+    if n < ENOUGH or math.isinf(radius):
+        return none
+    std, skewness, kurtosis = shape_of(values)
+    tail = np.clip(60 * kurtosis / n, 1, 3) * np.abs(skewness) * std * radius**2 / (3 * n)
+    return np.where((n >= _EFFECTIVE * kurtosis) & (std > 0), radius * std / math.sqrt(n) + tail, none)
+
+
+def shape_of(values: Floats) -> tuple[Floats, Floats, Floats]:
+    """Standard deviation, skewness and kurtosis [A] of samples [n, A]; of a constant 0, 0 and n."""
+    n = len(values)
+    centred = values - values.mean(axis=0)
+    variance = (centred * centred).mean(axis=0)
+    varies = variance > 0
+    unit = centred / np.where(varies, np.sqrt(variance), 1.0)
+    square = unit * unit
+    skewness, kurtosis = (square * unit).mean(axis=0), (square * square).mean(axis=0)
+    return np.sqrt(variance * n / (n - 1)), skewness, np.where(varies, kurtosis, float(n))

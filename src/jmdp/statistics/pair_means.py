@@ -1,0 +1,167 @@
+"""Intervals for the question whether one alternative is worse than another by more than a margin."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from jmdp.base.arrays import Floats
+from jmdp.base.interval import Estimate
+from jmdp.simulators.draws import ENDED, Draws
+from jmdp.statistics.bounded_returns import BoundedReturns
+from jmdp.statistics.limits import Limits
+from jmdp.statistics.margins import Margin
+from jmdp.statistics.means import ENOUGH, Sampling, shape_of
+from jmdp.statistics.unseen import with_largest_loss
+
+_SIGN = 0.1
+"""Part of the error probability that a relative margin spends on the sign of the mean it refers to."""
+
+_HALVINGS = 40
+"""Steps that find the limits of a relative change: to 1e-12 of the first bracket."""
+
+
+@dataclass(frozen=True, eq=False)
+class PairMeans:
+    """Intervals of linear combinations of two mean returns, E[new] and E[old], valid at any stopping time.
+
+    Without a `return_range` they are large-sample intervals, and an event that was never seen may change the gap by D:
+    the range of all returns of both alternatives, or the mean |return| if that is larger, which is what losing a whole
+    episode costs; or `largest_loss`, if given. The intervals include it (`with_largest_loss`).
+
+    Intervals include truncation at the horizon and rounding.
+    """
+
+    draws: Draws  # [n, 2]: new, old
+    limits: Limits
+    error: float  # probability that a verdict is ever wrong
+    return_range: tuple[float, float] | None
+    sampling: Sampling
+    largest_loss: float | None  # in an unseen event; None: a whole episode
+    certain: bool = False  # nothing is random, so that one sample is exact
+
+    @property
+    def gap(self) -> Estimate:
+        """E[new] − E[old]."""
+        return self._combination(1.0, -1.0, self.error)
+
+    @cached_property
+    def old(self) -> Estimate:
+        """E[old], with the error probability that a relative margin spends on its sign."""
+        return self._combination(0.0, 1.0, _SIGN * self.error)
+
+    def excess(self, margin: Margin) -> Estimate:
+        """E[old] − E[new] − margin, the loss beyond the margin. Its interval is unbounded if the margin is not known.
+
+        A relative margin is δ |E[old]|, so the loss beyond it is the mean of (1 ∓ δ) Z(old) − Z(new), a combination of
+        returns whose interval includes the error of the margin.
+        """
+        if not margin.relative:
+            return self._combination(-1.0, 1.0, self.error, -margin.size)
+        found = self._combination(*self._weights(margin), (1 - _SIGN) * self.error)
+        return found if self._sign else Estimate.within(float(found), None)
+
+    def std(self, margin: Margin) -> float:
+        """Standard deviation of the returns whose mean is `excess`; nan of a single sample."""
+        if len(self.draws.returns) < 2:
+            return math.nan
+        return float((self.draws.returns @ np.array(self._weights(margin))).std(ddof=1))
+
+    def _weights(self, margin: Margin) -> tuple[float, float]:
+        """Weights of new and old in the loss beyond the margin."""
+        return -1.0, 1 - math.copysign(margin.size, float(self.old)) if margin.relative else 1.0
+
+    def change(self) -> Estimate | None:
+        """(E[new] − E[old])/|E[old]|; None if the sign of E[old] is not known.
+
+        The interval has all x for which 0 is in that of new − (1 ± x) old (Fieller's method), so that a relative margin
+        is met if and only if it is inside. Beyond the ends the intervals stay on their side of 0, since E[old] is known
+        to be away from 0.
+        """
+        sign = self._sign
+        if sign == 0:
+            return None
+        middle = float(self.gap) / abs(float(self.old))
+        return Estimate(middle, self._end(middle, sign, -1), self._end(middle, sign, 1))
+
+    @property
+    def _sign(self) -> int:
+        """The sign of E[old]: 1, −1, or 0 if it is not known."""
+        old = self.old
+        return int(old.low > 0) - int(old.high < 0)
+
+    def _end(self, middle: float, sign: int, side: int) -> float:
+        """The end of the interval of the change: −1 the lower, 1 the upper one; rounded outwards."""
+
+        def excluded(x: float) -> bool:
+            found = self._combination(1.0, -(1 + sign * x), (1 - _SIGN) * self.error)
+            return found.low > 0 if side < 0 else found.high < 0
+
+        step = max(abs(middle), 1e-3)
+        while not excluded(middle + side * step):
+            step *= 2
+            if step > 1e9:
+                return side * math.inf
+        inside, outside = 0.0, step
+        for _ in range(_HALVINGS):
+            half = (inside + outside) / 2
+            inside, outside = (inside, half) if excluded(middle + side * half) else (half, outside)
+        return middle + side * outside
+
+    def _combination(self, a: float, b: float, error: float, shift: float = 0.0) -> Estimate:
+        """Return a E[new] + b E[old] + shift, with its interval."""
+        weights, limits = np.array([a, b]), self.limits
+        hidden = self._hidden(weights)
+        rounding = 4 * (abs(a) + abs(b)) * limits.rounding + 2.0**-50 * abs(shift)
+        if self.certain or self.return_range is None:
+            mean, off = self._large_sample(weights, error)
+            off = off + float(hidden.mean()) + rounding
+            return Estimate(mean + shift, mean - off + shift, mean + off + shift)
+        values = self.draws.returns @ weights
+        bounded = BoundedReturns(self.draws, limits, *self.return_range, error)
+        low, high = bounded.combination(values, hidden, weights, rounding)
+        return Estimate(float(values.mean()) + shift, low + shift, high + shift)
+
+    def _hidden(self, weights: Floats) -> Floats:
+        """[n], bounds on the truncation errors. Branches that have merged have the same future."""
+        ends, cut = self.draws.ends, self.limits.cut
+        if cut == 0:
+            return np.zeros(len(ends))
+        merged = ends[:, 0] == ends[:, 1]
+        parts = np.where(merged, np.abs(weights.sum()) * (ends[:, 0] != ENDED), (ends != ENDED) @ np.abs(weights))
+        return np.asarray(np.multiply(parts, cut, out=np.zeros(len(parts)), where=parts > 0))
+
+    def _large_sample(self, weights: Floats, error: float) -> tuple[float, float]:
+        """Mean of a combination and its error; infinite for too few samples, and if all returns are 0."""
+        scale, used = self.limits.scale, weights != 0
+        returns = scale.divide(self.draws.returns)
+        means = returns.mean(axis=0)
+        mean = float(scale.restore(means @ weights))
+        if self.certain:
+            return mean, 0.0
+        n = len(returns)
+        if self.largest_loss is None:
+            loss = max(float(np.ptp(returns[:, used])), float(np.abs(returns[:, used]).mean(axis=0).max()))
+            loss *= float(np.abs(weights).max())
+        else:
+            loss = float(scale.divide(self.largest_loss))
+        if n < ENOUGH or loss <= 2 * scale.divide(self.limits.rounding):
+            return mean, math.inf
+        spread = float(np.abs(weights).max()) * float(returns[:, used].std(axis=0, ddof=1).max())
+        seen = _with_spread((returns[:, used] @ weights[used])[:, None], self.sampling.radius(n, error), spread)
+        return mean, float(scale.restore(with_largest_loss(seen, loss, n, error)))
+
+
+def _with_spread(values: Floats, radius: float, spread: float) -> float:
+    """Radius × σ/√n + U radius²/(3n), with U the largest of σ, `spread` and a correction for skewness.
+
+    The correction is |m₃|/σ² times 60 κ/n, between 1 and 8, with κ the kurtosis. Gaps that were always the same may be
+    as large as returns vary.
+    """
+    n = len(values)
+    std, skewness, kurtosis = (float(x[0]) for x in shape_of(values))
+    tail = std * abs(skewness) * min(8.0, max(1.0, 60 * kurtosis / n))
+    return radius * std / math.sqrt(n) + max(tail, std, spread) * radius**2 / (3 * n)

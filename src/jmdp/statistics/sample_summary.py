@@ -1,0 +1,227 @@
+"""Estimates and intervals of a comparison, for any of its alternatives, from the samples that they have in common."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from jmdp.base.arrays import Floats
+from jmdp.base.interval import Estimate, Interval
+from jmdp.base.labels import Labels
+from jmdp.models.coupling import Coupling
+from jmdp.results.evaluation import Evaluation
+from jmdp.results.parts import MethodSettings
+from jmdp.simulators.draws import Draws, is_exact_sum
+from jmdp.statistics.assumptions import Assumptions
+from jmdp.statistics.bounded_returns import BoundedReturns
+from jmdp.statistics.drawn_evaluation import SampledProblem, Stored, Within, drawn_evaluation
+from jmdp.statistics.drawn_samples import DrawnSamples
+from jmdp.statistics.interval_rules import IntervalRule
+from jmdp.statistics.limits import Limits
+from jmdp.statistics.margins import Margin
+from jmdp.statistics.means import ENOUGH, Sampling
+from jmdp.statistics.pair_means import PairMeans
+from jmdp.statistics.sample_moments import mean_errors, sample_moments
+from jmdp.statistics.unseen import with_largest_loss
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SampleSummary:
+    """Samples of a comparison, and all that their intervals depend on."""
+
+    samples: DrawnSamples
+    labels: Labels  # of the alternatives
+    limits: Limits  # errors of returns by truncation and rounding
+    coupling: Coupling
+    discount: float
+    horizon: int
+    seed: int
+    confidence: float
+    error: float  # error probability of one interval
+    sampling: Sampling
+    assume: Assumptions
+    method: MethodSettings  # a dataclass with the number of samples, `samples`
+    certain: bool = False  # nothing is random, so that one sample is exact
+    sign: float = 1.0  # −1 if smaller returns are better
+    _pairs: dict[tuple[int, int], Evaluation] = field(default_factory=dict, init=False, repr=False)
+
+    @cached_property
+    def evaluation(self) -> Evaluation:
+        """Evaluation of the samples in which every alternative was simulated."""
+        return self._evaluation(self.samples.complete, self.labels)
+
+    @cached_property
+    def means(self) -> tuple[Floats, Floats, Floats]:
+        """Mean of each alternative over its own samples, and its lower and upper limit, [A] each."""
+        counts, found = self.samples.counts, np.empty((3, self.labels.size))
+        for n in np.unique(counts):
+            group = np.flatnonzero(counts == n)
+            found[:, group] = self._group_means(self.samples.of(*group.tolist()))
+        mean, low, high = found
+        return mean, low, high
+
+    @cached_property
+    def ranking(self) -> list[int]:
+        """The alternatives, the best first.
+
+        Means of different numbers of samples differ by randomness that a gap does not have. Alternatives are therefore
+        ordered by their mean gap to one with the most samples, over those that both have.
+        """
+        mean, counts = self.sign * np.nanmean(self.samples.returns, axis=0), self.samples.counts
+        last = np.flatnonzero(counts == counts.max())
+        anchor = int(last[mean[last].argmax()])
+        for i in np.flatnonzero(counts < counts.max()):
+            ahead, behind = self.samples.of(anchor, int(i)).returns.mean(axis=0)
+            mean[i] = mean[anchor] - self.sign * (ahead - behind)
+        return [int(i) for i in np.argsort(-mean, kind="stable")]
+
+    @property
+    def return_range(self) -> tuple[float, float] | None:
+        """Range of possible returns, if one was given."""
+        return self.assume.return_range
+
+    def decisive(self, n: int) -> bool:
+        """Whether n samples may decide: with 1 − confidence, an outcome of probability `rarest` may be missing."""
+        if self.return_range is not None or self.sampling.kind == "fixed":
+            return True
+        return n >= max(ENOUGH, math.log(1 / (1 - self.confidence)) / self.assume.rarest)
+
+    def pair(self, a: int, b: int) -> Evaluation:
+        """Evaluation of two different alternatives, from the samples that both have."""
+        if self.labels.size == 2 and a < b:
+            return self.evaluation
+        if (a, b) not in self._pairs:
+            names = [self.labels.name(a), self.labels.name(b)]
+            labels = Labels.of(self.labels.kind, 2, names)
+            self._pairs[a, b] = self._evaluation(self.samples.of(a, b), labels)
+        return self._pairs[a, b]
+
+    def bounded(self, *alternatives: int) -> BoundedReturns:
+        """Bounds for these alternatives within the range of returns, which must be given."""
+        return self._bounded(self.samples.of(*alternatives))
+
+    def _bounded(self, draws: Draws) -> BoundedReturns:
+        assert self.return_range is not None
+        return BoundedReturns(draws, self.limits, *self.return_range, self.error)
+
+    def gap_limits(self, reference: int, active: Sequence[int], margin: Margin | None = None) -> tuple[Floats, Floats]:
+        """Lower and upper limits of the mean advantage of the reference over each of the `active` alternatives.
+
+        With a margin, those of the advantage less the margin.
+        """
+        at = list(active).index(reference)
+        if margin is not None:
+            low, high = np.zeros((2, len(active)))
+            for i in set(range(len(active))) - {at}:
+                excess = self.pair_means(active[i], reference).excess(margin)
+                low[i], high[i] = excess.low, excess.high
+            return low, high
+        low, high = self._gap_limits(self.samples.of(*active), at)
+        return (low, high) if self.sign > 0 else (-high, -low)
+
+    def gap_interval(self, a: int, b: int) -> Interval:
+        """Interval of the mean gap E[Z(a)] − E[Z(b)]."""
+        low, high = self._gap_limits(self.samples.of(a, b), 0)
+        return Interval(float(low[1]), float(high[1]))
+
+    def _gap_limits(self, draws: Draws, at: int) -> tuple[Floats, Floats]:
+        """Limits of the mean gaps of the alternative in column `at` less each of the others."""
+        if self.return_range is not None:
+            return self._bounded(draws).gaps_of(at)
+        scale, limits = self.limits.scale, self.limits
+        returns, rounding = scale.divide(draws.returns), scale.divide(limits.rounding)
+        gaps = (returns[:, [at]] - returns).mean(axis=0)
+        open_part = (draws.ends != draws.ends[:, [at]]).mean(axis=0)
+        cut = np.multiply(open_part, scale.divide(limits.cut), out=np.zeros_like(open_part), where=open_part > 0)
+        below, above = self._rule(len(returns)).errors(returns[:, [at]] - returns)
+        if (loss := self.assume.largest_loss) is not None and not self.certain:
+            unseen = scale.divide(loss)
+            below, above = (with_largest_loss(e, unseen, len(returns), self.error) for e in (below, above))
+        hidden = 2 * (cut + rounding)
+        low, high = gaps - below - hidden, gaps + above + hidden
+        low[at] = high[at] = 0.0
+        return scale.restore(low), scale.restore(high)
+
+    def superiority(self, a: int, b: int, tolerance: float) -> Estimate:
+        """Probability that a is better than b by more than the tolerance, with an interval for any distribution."""
+        draws = self.samples.of(a, b).one_coupling
+        n, (x, y) = len(draws.returns), draws.returns.T
+        same = draws.gains[:, 0] == draws.gains[:, 1]
+        gaps = np.where(same, 0.0, self.sign * (x - y))
+        exact = same | (draws.exact.all(axis=1) & is_exact_sum(x, -y, self.sign * gaps))
+        slack = np.where(draws.ends[:, 0] == draws.ends[:, 1], 0.0, 2 * self.limits.cut)
+        slack = slack + np.where(exact, 0.0, 2 * self.limits.rounding)
+        seen, at_least, at_most = (int((gaps + off > tolerance).sum()) for off in (0.0, -slack, slack))
+        if self.certain:
+            return Estimate(seen / n, at_least / n, at_most / n)
+        low, high = (self.sampling.chance_interval(count, n, self.error) for count in (at_least, at_most))
+        return Estimate(seen / n, low.low, high.high)
+
+    def scaled_pair(self, a: int, b: int) -> tuple[Floats, float]:
+        """Returns [n, 2] under the requested coupling, in units of the scale, and the variance due to rounding."""
+        scale = self.limits.scale
+        returns = scale.divide(self.samples.of(a, b).one_coupling.returns)
+        rounding = float(2 * scale.divide(self.limits.rounding))
+        return np.asarray(returns), rounding * rounding  # inf if it overflows, which ** refuses
+
+    def pair_means(self, new: int, old: int) -> PairMeans:
+        """Intervals for the question whether one alternative is worse than another by more than a margin."""
+        draws, within = self.samples.of(new, old), self.return_range
+        if self.sign < 0:
+            draws = replace(draws, returns=-draws.returns)
+            within = None if within is None else (-within[1], -within[0])
+        return PairMeans(draws, self.limits, self.error, within, self.sampling, self.assume.largest_loss, self.certain)
+
+    def _evaluation(self, draws: Draws, labels: Labels) -> Evaluation:
+        rule = self._rule(len(draws.returns))
+        one, within = draws.one_coupling, self.return_range or (-math.inf, math.inf)
+        method: MethodSettings = replace(self.method, samples=max(2, len(draws.returns)))  # type: ignore[type-var]
+        evaluation = drawn_evaluation(
+            SampledProblem(method, self.coupling, Labels.of("state", 1, ["here"]), labels, self.discount),
+            Stored([one]),
+            self.limits,
+            rule,
+            Within(*within),
+        )
+        if one is not draws:
+            found = sample_moments(draws, self.limits, rule)
+            evaluation = _with_means(evaluation, found.mean, found.mean_error, found.gap_mean_error)
+        if self.return_range is None or self.certain:
+            return evaluation
+        return _within(evaluation, self._bounded(draws))
+
+    def _rule(self, n: int) -> IntervalRule:
+        if self.certain:
+            return IntervalRule.certain(self.confidence)
+        return IntervalRule.of(self.sampling, n, self.confidence, self.error)
+
+    def _group_means(self, draws: Draws) -> tuple[Floats, Floats, Floats]:
+        """Means and limits of alternatives with equally many samples."""
+        mean = draws.returns.mean(axis=0)
+        if self.return_range is not None and not self.certain:
+            return mean, *self._bounded(draws).means
+        off = mean_errors(draws, self.limits, self._rule(len(draws.returns)))
+        return mean, mean - off, mean + off
+
+
+def _within(evaluation: Evaluation, bounded: BoundedReturns) -> Evaluation:
+    """Replace the errors of means by bounds that are valid for any distribution within the range."""
+    assert evaluation.certificate is not None
+    mean = evaluation.mean[0]
+    off = [
+        np.maximum(high - values, values - low) * (1 + 2.0**-50)
+        for values, (low, high) in ((mean, bounded.means), (mean[:, None] - mean, bounded.gap_means))
+    ]
+    certificate = replace(evaluation.certificate, large_sample=False)
+    return _with_means(replace(evaluation, certificate=certificate), mean, *off)
+
+
+def _with_means(evaluation: Evaluation, mean: Floats, mean_error: Floats, gap_mean_error: Floats) -> Evaluation:
+    """Replace the means [A] and their errors [A], [A, A]."""
+    assert evaluation.certificate is not None
+    certificate = replace(evaluation.certificate, mean_error=mean_error[None], gap_mean_error=gap_mean_error[None])
+    return replace(evaluation, mean=mean[None], certificate=certificate)

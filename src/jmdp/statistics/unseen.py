@@ -1,0 +1,68 @@
+"""Outcomes that were not seen: how likely they may be, and what they would have to cost to reverse a verdict.
+
+No statistic of the samples seen bounds the unseen ones. An outcome of one kind that did not occur in n samples has a
+probability of at most p_n = 1 − 0.01^(1/n), with 99% confidence. If unseen outcomes have probability p_n, and the mean
+gap of the others is at least `low`, the mean gap is positive unless they cost more than low (1 − p_n)/p_n on average.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from jmdp.base import rounding
+
+_MISSED = 0.01
+"""Probability that an outcome of probability p_n does not occur in n samples."""
+
+
+def unseen_chance(n: int) -> float:
+    """p_n = 1 − 0.01^(1/n): the probability that an outcome which was not seen in n samples does not exceed, at 99%."""
+    return -math.expm1(math.log(_MISSED) / n)
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """What unseen outcomes would have to cost on average to reverse the sign of a mean gap."""
+
+    low: float  # lower limit of the mean gap, > 0
+    samples: int
+    whole: float  # what a whole return is worth: the largest seen, or a given bound of the loss
+
+    @property
+    def chance(self) -> float:
+        """Upper limit of the probability of unseen outcomes."""
+        return unseen_chance(self.samples)
+
+    @property
+    def break_even(self) -> float:
+        """Average loss in unseen outcomes at which the mean gap is 0."""
+        return self.low * (1 - self.chance) / self.chance
+
+    @property
+    def firm(self) -> bool:
+        """Whether the break-even is at least one whole return."""
+        return self.break_even >= self.whole
+
+    def sentence(self, run: str, loses: str = "loses") -> str:
+        """What would reverse the verdict; the numbers are rounded to the side that keeps the sentence true."""
+        cost = rounding.at_least(self.break_even, 2)
+        return (
+            f"This reverses only if something that happens in fewer than 1 of {rarest(self.samples)} {run}s, and was "
+            f"not seen, {loses} more than {cost} on average."
+        )
+
+
+def rarest(samples: int) -> str:
+    """1/p_n, rounded down: an outcome that was not seen happens in fewer than one of so many samples."""
+    return f"{math.floor(1 / unseen_chance(samples)):,}"
+
+
+def with_largest_loss(error: float, largest_loss: float, samples: int, probability: float) -> float:
+    """Half-width of an interval that includes an unseen outcome which costs at most `largest_loss`.
+
+    √(e² + u²), u = L ln(2/α)/n, with e the half-width for what was seen. An event of probability t ln(2/α)/n is missed
+    with probability (α/2)^t, and the samples must then deviate by √(e² + u²) − t u, of probability about
+    (α/2)^(that/e)². The product is at most α/2 for every t.
+    """
+    return math.hypot(error, largest_loss * math.log(2 / probability) / samples)
