@@ -258,8 +258,6 @@ def _header(
 
 def _assumed(assume: Assumptions) -> dict[str, Any]:
     """The assumptions, as JSON."""
-    if assume.by_measure:
-        raise SettingsError(f"{next(iter(assume.by_measure))} is a dictionary. Give one value.")
     values = {name: getattr(assume, name) for name in assume.__dataclass_fields__}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 

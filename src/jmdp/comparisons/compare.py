@@ -67,18 +67,19 @@ def compare(
     Each sample simulates one rollout per action: the action first, then `policy`. The rollouts of a sample share random
     numbers as `coupling` specifies. At scheduled sample sizes (32, then about 25% more each time) the confidence
     intervals of the mean gaps are updated. Actions that are known to be worse are eliminated: they are simulated no
-    further. All intervals are valid at any stopping time. If no step and no policy draws random numbers, one rollout of
-    each action is exact, and no more are simulated.
+    further. The intervals hold at all these looks. With ``samples=n`` there is one look, at n samples, and the interval
+    is an ordinary one. If no step and no policy draws random numbers, one rollout of each action is exact, and no more
+    are simulated.
 
     Parameters
     ----------
     simulator
         A Gymnasium or gymnax environment, a table (`TabularJMDP`), or any `Simulator`.
-    state
-        State in which the actions are compared. None: the current state of the simulator, else its start state.
     policy
         Policy followed after the first action: a table, a function of the observation, a stable-baselines3 model, a
         torch module or a JAX function; see `as_policy`.
+    state
+        State in which the actions are compared. None: the current state of the simulator, else its start state.
     actions
         Candidate actions, by index or name; None compares all of them. For continuous actions: a list of the actions
         to compare, or a dictionary from names to actions.
@@ -91,31 +92,30 @@ def compare(
         step. `Local`, the paper's coupling: branches share a shock only while they are in the same state; if states
         never recur, only in the first step. `Independent`: nothing is shared (baseline).
     confidence
-        Confidence level of the decision, and of all gaps of one action jointly.
+        Probability that the best action is kept and no other is declared the best; confidence level of all gaps of one
+        action jointly.
     precision
         If given, stop when every mean gap is known to ± this value, instead of when the best action is known. No
         action is eliminated then.
     indifference
         If given, stop as soon as one action is known to be within this value of the best: differences up to this size
         do not matter. Actions with equal means are then recognised as such.
-    samples, max_steps, seconds
-        Budget: largest number of rollouts of each action and, optionally, of simulated steps and of seconds. Steps and
-        time are checked at the scheduled sample sizes, so that the result depends on the seed and the number of samples
-        only. Sampling stops before `seconds` if the next sample size cannot be reached in time.
+    samples
+        Exactly so many rollouts of each action, and one look. Nothing is eliminated. It excludes `precision`,
+        `indifference` and the budgets below.
+    max_samples, max_steps, max_seconds
+        Budget of sequential sampling: largest number of rollouts of each action (10,000 by default), of simulated steps
+        and of seconds. Steps and time are checked at the scheduled sample sizes, so that the result depends on the seed
+        and the number of samples only. Sampling stops before `max_seconds` if the next one cannot be reached in time.
+    looks
+        ``"planned"``: five equally spaced looks within `max_samples`, which must be given (O'Brien and Fleming). A
+        decision takes fewer samples on average if `max_samples` is near the number that a fixed sample would need.
     horizon
         Length of a rollout in steps. Default: the smallest with γ^horizon ≤ 1/1000; for a table, with
         γ^horizon/(1 − γ) ≤ 1e-5. Intervals are widened by the largest effect of later rewards, from `reward_bound`;
         this is 0 for pairs of rollouts that have merged or ended.
-    reward_bound
-        Largest possible |reward| after the horizon. It is known for a table, and a smaller value raises an error. For
-        other simulators the default is the largest |reward| observed, and the result states this assumption.
-    return_range
-        (lowest, highest) possible return, if known; also of rollouts cut at the horizon. A return outside it raises an
-        error. Intervals of means, regret and standard deviations of gaps are then valid for any distribution and sample
-        size. Without it, intervals of means are asymptotic (large-sample), and those of standard deviations, mean
-        regret and expected shortfall (CVaR) are unavailable. Probabilities and quantiles never need it.
-    tie_tolerance
-        Gaps of at most this absolute value count as ties.
+    assume
+        What is known of returns beyond the samples: `Assumptions`, such as their range or the largest possible loss.
     pool
         Worker processes: their number, or a `jmdp.ProcessPool`, which can be used for several comparisons. The result
         does not depend on it. None simulates in this process.
@@ -123,6 +123,8 @@ def compare(
         Show progress if the computation takes long: a bar on a terminal, otherwise a line every minute.
     policies
         Raises an error: use `jmdp.compare_policies` to compare whole policies.
+    seconds
+        Raises an error: use `max_seconds`.
 
     Returns
     -------
@@ -167,7 +169,7 @@ def action_question(
     gamma = problem_discount(simulator.discount, discount)
     horizon = rollout_horizon(simulator, gamma, settings.horizon, MonteCarlo.samples)
     place = simulator.start(Shock.of_sample(settings.seed, 0)) if state is None else table_state(simulator, state)
-    reward_bound = known_reward_bound(simulator, [place], settings.assume.reward_bound)
+    reward_bound = known_reward_bound(simulator, [place], settings.assume.single().reward_bound)
     candidates, labels = candidate_actions(simulator.actions, actions)
     actor = as_policy(policy, simulator.actions, table=table_of(simulator))
     plan = RolloutPlan(

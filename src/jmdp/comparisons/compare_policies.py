@@ -103,14 +103,14 @@ def compare_policies(
         baseline, or within `indifference` of it; a policy is simulated until then. None: sampling stops when one policy
         is known to be better than all others.
     confidence
-        Confidence level of the decision, and of all gaps of one policy jointly.
+        As in `compare`.
     precision
         If given, stop when every mean gap (to the baseline, if one is given) is known to ± this value instead.
     margin
         Largest loss to accept, with a baseline: a number in units of the return, or a text such as ``"2%"`` for a share
         of the baseline's mean. Sampling stops when each policy is known to be worse than the baseline by more than
         this, or not to be; see `Comparison.not_worse`.
-    indifference, samples, max_steps, seconds
+    indifference, samples, max_samples, max_steps, max_seconds, looks
         As in `compare`; samples are episodes of each policy.
     horizon
         Largest number of steps of an episode. Default with discount 1: the environment's time limit; otherwise as in
@@ -118,8 +118,10 @@ def compare_policies(
         rewards after the horizon. For finite-horizon returns of a table, see `evaluate`.
         With discount 1, a truncation signalled by a Gymnasium environment ends the episode. With a smaller one it does
         not, unless the simulator was made with ``truncated_ends=True``.
-    reward_bound, return_range, tie_tolerance, pool, progress
+    assume, pool, progress
         As in `compare`.
+    seconds
+        Raises an error: use `max_seconds`.
 
     Returns
     -------
@@ -173,7 +175,7 @@ def policy_question(
         settings=settings,
         discount=gamma,
         horizon=plan.horizon,
-        reward_bound=_reward_bound(simulator, begin, settings.assume.reward_bound),
+        reward_bound=_reward_bound(simulator, begin, settings.assume.single().reward_bound),
         progress=settings.progress,
         plan=plan,
         policies=list(policies.values()),

@@ -23,6 +23,7 @@ from jmdp.comparisons.sampling import answer
 from jmdp.comparisons.settings import Settings, alternative_names
 from jmdp.distribute.pools import Pool
 from jmdp.errors import SettingsError, SimulatorError
+from jmdp.results.result import forgotten
 from jmdp.simulators.draws import Draws
 from jmdp.simulators.runs import Run, RunBlocks, RunDraws
 from jmdp.statistics.assumptions import Assumptions
@@ -76,15 +77,17 @@ def compare_runs(
     baseline
         Name of the design to compare the others with, as in `compare_policies`.
     confidence
-        Confidence level of the decision, and of all gaps of one design jointly. With several measures, 1 − confidence
-        is divided equally among them, so that all decisions hold jointly.
-    precision, indifference, return_range, tie_tolerance
+        As in `compare`. With several measures, 1 − confidence is divided equally among them, so that all statements
+        hold jointly.
+    precision, indifference
         As in `compare_policies`. For several measures, a dictionary with the values of some of them; a single value
         applies to all.
-    samples, seconds
-        Budget: largest number of runs of each design and, optionally, of seconds.
-    pool, progress
-        As in `compare`.
+    samples, max_samples, max_seconds, looks, pool, progress
+        As in `compare`; samples are runs of each design.
+    assume
+        As in `compare`. For several measures, its fields may be dictionaries too.
+    seconds
+        Raises an error: use `max_seconds`.
 
     Returns
     -------
@@ -268,9 +271,7 @@ class RunQuestion(_Question):
         if some[0].measure is None:
             return some[0]
         comparisons = {str(one.measure): one for one in some}
-        return RunComparisons(
-            comparisons=comparisons, confidence=self.settings.confidence, continue_with=some[0].continue_with
-        )
+        return RunComparisons(comparisons=comparisons, confidence=self.settings.confidence, continue_with=forgotten)
 
 
 class _CountingLuck(Luck):

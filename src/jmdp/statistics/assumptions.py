@@ -52,15 +52,21 @@ class Assumptions:
             object.__setattr__(self, name, found)
 
     @property
-    def by_measure(self) -> dict[str, dict[str, Any]]:
+    def by_measure(self) -> dict[str, dict[str | None, Any]]:
         """The fields that have a value for each of some measures."""
         return {name: getattr(self, name) for name in _CHECKS if isinstance(getattr(self, name), Mapping)}
 
     def of_measure(self, measure: str | None) -> Assumptions:
         """The assumptions about one measure."""
-        defaults = {name: field.default for name, field in self.__dataclass_fields__.items()}
-        own = {name: values.get(measure, defaults[name]) for name, values in self.by_measure.items()}
+        default = Assumptions()
+        own = {name: values.get(measure, getattr(default, name)) for name, values in self.by_measure.items()}
         return replace(self, **own)
+
+    def single(self) -> Assumptions:
+        """Itself; raises if a field has values by measure."""
+        for name, values in self.by_measure.items():
+            raise SettingsError(f"{name} is {short(values)}, but nothing has several measures. Give one value.")
+        return self
 
 
 def positive(name: str, value: Any) -> float | None:

@@ -152,7 +152,7 @@ class PairMeans:
             return mean, math.inf
         spread = float(np.abs(weights).max()) * float(returns[:, used].std(axis=0, ddof=1).max())
         seen = _with_spread((returns[:, used] @ weights[used])[:, None], self.sampling.radius(n, error), spread)
-        return mean, float(scale.restore(with_largest_loss(seen, loss, n, error)))
+        return mean, float(scale.restore(with_largest_loss(np.asarray(seen), loss, n, error)))
 
 
 def _with_spread(values: Floats, radius: float, spread: float) -> float:

@@ -82,13 +82,14 @@ class SampleSummary:
     @property
     def return_range(self) -> tuple[float, float] | None:
         """Range of possible returns, if one was given."""
-        return self.assume.return_range
+        given: tuple[float, float] | None = self.assume.return_range
+        return given
 
     def decisive(self, n: int) -> bool:
         """Whether n samples may decide: with 1 − confidence, an outcome of probability `rarest` may be missing."""
         if self.return_range is not None or self.sampling.kind == "fixed":
             return True
-        return n >= max(ENOUGH, math.log(1 / (1 - self.confidence)) / self.assume.rarest)
+        return bool(n >= max(ENOUGH, math.log(1 / (1 - self.confidence)) / self.assume.rarest))
 
     def pair(self, a: int, b: int) -> Evaluation:
         """Evaluation of two different alternatives, from the samples that both have."""

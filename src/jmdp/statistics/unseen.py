@@ -10,7 +10,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from jmdp.base import rounding
+from jmdp.base.arrays import Floats
 
 _MISSED = 0.01
 """Probability that an outcome of probability p_n does not occur in n samples."""
@@ -58,11 +61,11 @@ def rarest(samples: int) -> str:
     return f"{math.floor(1 / unseen_chance(samples)):,}"
 
 
-def with_largest_loss(error: float, largest_loss: float, samples: int, probability: float) -> float:
-    """Half-width of an interval that includes an unseen outcome which costs at most `largest_loss`.
+def with_largest_loss(error: Floats, largest_loss: float, samples: int, probability: float) -> Floats:
+    """Half-widths of intervals that include an unseen outcome which costs at most `largest_loss`.
 
     √(e² + u²), u = L ln(2/α)/n, with e the half-width for what was seen. An event of probability t ln(2/α)/n is missed
     with probability (α/2)^t, and the samples must then deviate by √(e² + u²) − t u, of probability about
     (α/2)^(that/e)². The product is at most α/2 for every t.
     """
-    return math.hypot(error, largest_loss * math.log(2 / probability) / samples)
+    return np.asarray(np.hypot(error, largest_loss * math.log(2 / probability) / samples))
