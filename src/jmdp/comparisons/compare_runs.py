@@ -246,7 +246,7 @@ class RunQuestion(_Question):
     def _check_names(self, names: tuple[str, ...] | None) -> None:
         """Raise if a setting has the name of a measure that the runs do not return."""
         Labels.of("measure", len(names or ()), names)  # raises if a name cannot be printed
-        by_name: dict[str, Collection[str]] = {**self.own, **self.settings.assume.by_measure}
+        by_name: dict[str, Collection[Any]] = {**self.own, **self.settings.assume.by_measure}
         if not isinstance(self.minimize, bool):
             by_name["minimize"] = self.minimize
         for setting, given in by_name.items():

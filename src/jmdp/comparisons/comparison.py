@@ -305,11 +305,10 @@ class Comparison(Tabulated, Savable, Reportable):
             return None
         if self.summary.certain:
             return None
-        whole = self.summary.assume.largest_loss
-        if whole is None:
-            a, b = self._at(first), self._at(second)
-            whole = float(np.abs(self.draws.of(a, b).returns).max())
-        return Unseen(low, n, whole)
+        if (loss := self.summary.assume.largest_loss) is not None:
+            return Unseen(low, n, loss, included=True)
+        pair = self.draws.of(self._at(first), self._at(second))
+        return Unseen(low, n, float(np.abs(pair.returns).max()))
 
     def continued(self, samples: int, *, precision: float | None = None, **given: Any) -> Comparison:
         """Continue to this many rollouts of each action that was not eliminated, or until decided if it is not.

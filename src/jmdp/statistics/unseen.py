@@ -31,6 +31,7 @@ class Unseen:
     low: float  # lower limit of the mean gap, > 0
     samples: int
     whole: float  # what a whole return is worth: the largest seen, or a given bound of the loss
+    included: bool = False  # `low` allows for unseen outcomes that cost `whole`
 
     @property
     def chance(self) -> float:
@@ -44,11 +45,13 @@ class Unseen:
 
     @property
     def firm(self) -> bool:
-        """Whether the break-even is at least one whole return."""
-        return self.break_even >= self.whole
+        """Whether the break-even is at least one whole return, or unseen outcomes are included."""
+        return self.included or self.break_even >= self.whole
 
     def sentence(self, run: str, loses: str = "loses") -> str:
         """What would reverse the verdict; the numbers are rounded to the side that keeps the sentence true."""
+        if self.included:
+            return f"This allows for outcomes that were not seen and cost at most {rounding.exactly(self.whole)}."
         cost = rounding.at_least(self.break_even, 2)
         return (
             f"This reverses only if something that happens in fewer than 1 of {rarest(self.samples)} {run}s, and was "
