@@ -179,7 +179,7 @@ def assumptions(c: _Sampled) -> list[str]:
     if c.limits.assumption is not None:
         lines.append(
             f"{c.run}s are cut at step {c.horizon}; the intervals allow for later rewards, assuming that "
-            f"{c.limits.assumption}. If they can be larger, set reward_bound"
+            f"{c.limits.assumption}. If they can be larger, give assume=jmdp.Assumptions(reward_bound=…)"
         )
     if c.outcome is Outcome.DETERMINISTIC:
         return lines

@@ -24,7 +24,6 @@ from jmdp.plots.style import (
     empty_figure,
     wrapped,
 )
-from jmdp.statistics.means import ENOUGH
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,7 +62,7 @@ class _Row:
 def comparison_chart(comparison: Comparison | RunComparisons, *, title: str | None = None) -> Figure:
     """Chart of the result of `compare`: one row for each action, the best on top.
 
-    Above, how far an action is behind the leader on average, E[Z(leader)] − E[Z(action)], with its anytime-valid
+    Above, how far an action is behind the leader on average, E[Z(leader)] − E[Z(action)], with its
     interval; filled where the interval excludes 0. The bars are one standard deviation of the gap to each side: the
     inner one with the shared random numbers, the outer one with independent draws, √(Var Z(leader) + Var Z(action)).
     Below, how often the leader does better, equally well and worse with the same random numbers. The whisker on each
@@ -145,7 +144,7 @@ def _row(c: Comparison, action: str) -> _Row:
     return _Row(
         float(ahead),
         interval,
-        apart and (c.return_range is not None or c.common_samples(first, second) >= ENOUGH),
+        apart and c.summary.decisive(c.common_samples(first, second)),
         gap.std if gap.std > noise else 0.0,
         independent_std if independent_std > noise else 0.0,
         c.superiority(first, second),

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from jmdp.base.rounding import confidence_percent
 from jmdp.results.outcome import Outcome
-from jmdp.statistics.means import ENOUGH
 
 if TYPE_CHECKING:
     from jmdp.comparisons.comparison import Comparison
@@ -87,7 +86,7 @@ def verdict(c: Comparison, labelled: list[str], gaps: list[float], sure: list[bo
         return f"{leader} is best"
     if c.outcome is Outcome.GOOD_ENOUGH:
         return f"{leader} is within {c.indifference:g} of the best"
-    if c.samples < ENOUGH:
+    if not c.summary.decisive(c.samples):
         return f"Not decided, too few {c.run}s; {leader} leads"
     near = [name for name, known in zip(others, sure, strict=True) if not known]
     which = near[0] if len(near) == 1 else f"{len(near)} of the {len(others)} others"

@@ -1,7 +1,7 @@
 """Interim looks of a comparison: which alternatives are known to be worse, and whether the comparison is decided.
 
 Looks follow a fixed schedule. At each of them the leader (largest mean) is compared with every other alternative that
-is still simulated, by anytime-valid intervals of the mean gaps with error probability (1 − confidence)/(k − 1) each. An
+is still simulated, by intervals of the mean gaps with error probability (1 − confidence)/(k − 1) each. An
 alternative is eliminated if its gap is known to be negative. The best alternative is eliminated, or another one is
 declared best, only if one of the k − 1 intervals of its own gaps fails at some look: by the union bound this has
 probability at most 1 − confidence, whatever was eliminated before and whenever sampling stops.
