@@ -65,13 +65,13 @@ class Question:
 
         return jmdp.compare(
             self.problem.simulator,
-            jnp.int32(self.state),
             self.problem.actor,
+            state=jnp.int32(self.state),
             seed=seed,
             discount=self.problem.model.discount,
             coupling=coupling,
             confidence=CONFIDENCE,
-            samples=samples,
+            max_samples=samples,
             horizon=self.horizon,
             progress=False,
             **more,

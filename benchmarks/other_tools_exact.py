@@ -12,7 +12,7 @@ import numpy as np
 
 import jmdp
 from benchmarks.interleave import interleave
-from benchmarks.other_tools_rows import NEVER, SEED, interval, row
+from benchmarks.other_tools_rows import SEED, interval, row
 from benchmarks.report import Row, agree
 from jmdp.errors import MemoryBudgetError
 
@@ -98,8 +98,10 @@ def _storm_gap(days: int) -> list[Row]:
     )  # fmt: skip
     found = jmdp.compare_runs(
         {name: partial(_days, world.model, rule.probs.argmax(axis=1), 3, days) for name, rule in rules.items()},
-        seed=SEED, precision=NEVER, samples=100 if days < 20 else 2000, progress=False,
-    )  # fmt: skip
+        seed=SEED,
+        samples=100 if days < 20 else 2000,
+        progress=False,
+    )
     assert isinstance(found, jmdp.RunComparison)
     sampled = found.superiority("new", "old")
     build, check = timings.ratio("build", "ours"), timings.ratio("check", "ours")

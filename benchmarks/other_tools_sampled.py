@@ -14,7 +14,7 @@ import jmdp
 from benchmarks.checkpoints import trained
 from benchmarks.interleave import interleave
 from benchmarks.other_tools_learning import final_scores
-from benchmarks.other_tools_rows import NEVER, SEED, interval, paired, row
+from benchmarks.other_tools_rows import SEED, interval, paired, row
 from benchmarks.report import Row, agree
 from jmdp.base.arrays import Floats
 
@@ -99,9 +99,14 @@ def _policies_compared(name: str, policies: dict[str, Predicts], n: int) -> jmdp
     import gymnasium
 
     return jmdp.compare_policies(
-        gymnasium.make(name), policies, baseline=next(iter(policies)), seed=SEED, discount=1.0, precision=NEVER,
-        samples=n, progress=False,
-    )  # fmt: skip
+        gymnasium.make(name),
+        policies,
+        baseline=next(iter(policies)),
+        seed=SEED,
+        discount=1.0,
+        samples=n,
+        progress=False,
+    )
 
 
 def _episode_times(n: int) -> Row:
@@ -188,8 +193,8 @@ def simopt(quick: bool) -> list[Row]:
     mean, error = paired(np.stack([alike, start], axis=1))
     other, other_error = paired(np.stack([apart, start], axis=1))
     runs = {name: partial(_replication, problem, x) for name, x in designs.items()}
-    fixed = jmdp.compare_runs(runs, seed=SEED, minimize=True, precision=NEVER, samples=n, progress=False)
-    stopped = jmdp.compare_runs(runs, seed=SEED, minimize=True, samples=10 if quick else 10_000, progress=False)
+    fixed = jmdp.compare_runs(runs, seed=SEED, minimize=True, samples=n, progress=False)
+    stopped = jmdp.compare_runs(runs, seed=SEED, minimize=True, max_samples=10 if quick else 10_000, progress=False)
     assert isinstance(fixed, jmdp.RunComparison)
     assert isinstance(stopped, jmdp.RunComparison)
     ours, our_error = paired(fixed.draws.returns[:, ::-1])

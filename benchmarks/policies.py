@@ -168,7 +168,7 @@ def _asked(task: Task, coupling: Coupling, seed: int, precision: float, samples:
         discount=task.discount,
         coupling=coupling,
         precision=precision,
-        samples=samples,
+        max_samples=samples,
         horizon=task.horizon,
         progress=False,
     )

@@ -142,14 +142,13 @@ def _jax(report: Report, name: str, blocks: int, horizon: int) -> None:
         def run() -> None:
             jmdp.compare(
                 simulator,
-                state,
                 uniform,
+                state=state,
                 coupling=coupling,
                 discount=_DISCOUNT,
                 horizon=horizon,
                 seed=next(numbers),
                 samples=count,
-                precision=1e-12,
                 progress=False,
             )
 

@@ -18,7 +18,7 @@ from jmdp.testing import check_simulator
 gym = pytest.importorskip("gymnasium")
 from jmdp.simulators import GymnasiumSimulator  # noqa: E402
 
-FEW = {"seed": 0, "discount": 0.9, "samples": 33, "horizon": 5, "progress": False}
+FEW = {"seed": 0, "discount": 0.9, "max_samples": 33, "horizon": 5, "progress": False}
 
 
 class Walk:
@@ -195,7 +195,7 @@ def test_what_is_not_an_environment():
     with pytest.raises(SimulatorError, match=r"gymnasium\.make\('CartPole-v1'\)"):
         jmdp.compare("CartPole-v1", policy="uniform", **FEW)
     with pytest.raises(SettingsError, match=r"The state is 0, a int.*simulator\.current\(\).*reset\(seed\)"):
-        jmdp.compare(WalkEnv(), 0, "uniform", **FEW)
+        jmdp.compare(WalkEnv(), "uniform", state=0, **FEW)
     with pytest.raises(SettingsError, match="a set, which has no order"):
         jmdp.compare(WALK, policy="uniform", actions={"left", "right"}, **FEW)
 
@@ -339,13 +339,13 @@ POLICIES = [[0, 1, 0], ["left", "right", "left"], np.array([0, 1, 0]), np.eye(2)
 def test_a_list_of_actions_is_a_policy_of_a_table(policy):
     """5."""
     table = jmdp.TabularPolicy.deterministic(TABLE, [0, 1, 0])
-    local, few = jmdp.Local(), {"seed": 0, "samples": 33, "progress": False}
+    local, few = jmdp.Local(), {"seed": 0, "max_samples": 33, "progress": False}
     assert np.array_equal(jmdp.evaluate(TABLE, policy, local).mean, jmdp.evaluate(TABLE, table, local).mean)
     several = [jmdp.evaluate(TABLE, {"a": one, "b": "uniform"}, local).mean for one in (policy, table)]
     assert np.array_equal(*several)
     over = [jmdp.evaluate(TABLE, one, local, horizon=3).mean for one in (policy, table)]
     assert np.array_equal(*over)
-    drawn = [jmdp.compare(TABLE, 0, one, **few).mean for one in (policy, table)]
+    drawn = [jmdp.compare(TABLE, one, state=0, **few).mean for one in (policy, table)]
     assert np.array_equal(*drawn)
     whole = [
         jmdp.compare_policies(TABLE, {"a": one, "b": [1, 1, 1]}, starts=[0], **few).mean for one in (policy, table)
@@ -368,7 +368,7 @@ def test_lists_that_are_no_policies_of_a_table(policy, error, says):
     with pytest.raises(error, match=says):
         jmdp.evaluate(TABLE, policy, jmdp.Local())
     with pytest.raises(error, match=says):
-        jmdp.compare(TABLE, 0, policy, seed=0, progress=False)
+        jmdp.compare(TABLE, policy, state=0, seed=0, progress=False)
     with pytest.raises(error, match=says):
         jmdp.compare_policies(TABLE, {"a": policy, "b": [1, 1, 1]}, starts=[0], seed=0, progress=False)
 

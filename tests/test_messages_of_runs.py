@@ -16,7 +16,7 @@ from jmdp.base.labels import Labels
 from jmdp.errors import SettingsError, SimulatorError
 from jmdp.simulators import FunctionSimulator, ObjectSimulator
 
-FEW = {"seed": 0, "discount": 0.9, "samples": 33, "progress": False}
+FEW = {"seed": 0, "discount": 0.9, "max_samples": 33, "progress": False}
 
 
 def later(state, action, u):
@@ -84,7 +84,7 @@ def test_why_the_interval_of_a_gap_that_did_not_vary_is_wide():
     runs = jmdp.compare_runs(
         {"a": lambda luck: luck.uniform("x"), "b": lambda luck: luck.uniform("x") + 3},
         seed=0,
-        samples=33,
+        max_samples=33,
         progress=False,
     )
     assert "the gap to a was the same in all samples" in repr(runs)

@@ -166,7 +166,7 @@ def test_common_random_numbers_mean_the_same_in_the_table():
     table = tabulate(game)
     policy = jmdp.TabularPolicy.deterministic(table.model, [1] * 5 + [0] * 4)
     exact = jmdp.evaluate(table.model, policy, jmdp.Synchronous(), progress=False).gap(0, 0, 1)
-    found = jmdp.compare(game, 0, lambda s: int(s < 6), seed=0, samples=4000, precision=1e-9, progress=False).gap(0, 1)
+    found = jmdp.compare(game, lambda s: int(s < 6), state=0, seed=0, samples=4000, progress=False).gap(0, 1)
     assert abs(found.mean - exact.mean) <= 5 * exact.std / np.sqrt(4000)
     assert found.std == pytest.approx(exact.std, rel=0.1)
 

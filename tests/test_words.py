@@ -18,7 +18,7 @@ WHY = r"seed is missing: {name}\(…, seed=0\). All random numbers are derived f
 @pytest.mark.parametrize(
     ("name", "call"),
     [
-        ("compare", lambda: jmdp.compare(TABLE, 0, policy="uniform")),
+        ("compare", lambda: jmdp.compare(TABLE, "uniform", state=0)),
         ("compare_policies", lambda: jmdp.compare_policies(TABLE, {"a": "uniform", "b": "uniform"}, starts=[0])),
         ("compare_runs", lambda: jmdp.compare_runs({"a": lambda luck: 0.0, "b": lambda luck: 1.0})),
         ("study", lambda: jmdp.study(TABLE, "uniform", [0, 1])),
@@ -56,7 +56,7 @@ def test_the_pair_that_gymnax_makes_is_a_simulator() -> None:
     pair = gymnax.make("DeepSea-bsuite")
     simulator = jmdp.simulators.as_simulator(pair)
     assert isinstance(simulator, jmdp.simulators.GymnaxSimulator)
-    settings = {"policy": "uniform", "discount": 0.5, "seed": 0, "samples": 8, "horizon": 3, "progress": False}
+    settings = {"policy": "uniform", "discount": 0.5, "seed": 0, "max_samples": 8, "horizon": 3, "progress": False}
     one, other = (jmdp.compare(source, **settings) for source in (pair, pair[0]))
     assert np.array_equal(one.draws.returns, other.draws.returns)
     method = jmdp.MonteCarlo(seed=0, samples=8, horizon=3)

@@ -22,7 +22,7 @@ RUNS = {  # of 100: better in about 60, equal in 30, worse in 10
 
 @pytest.mark.parametrize(("minimize", "word"), [(False, "new"), (True, "old")])
 def test_shares_of_better_equal_and_worse(minimize, word):
-    found = jmdp.compare_runs(RUNS, minimize=minimize, seed=0, samples=100)
+    found = jmdp.compare_runs(RUNS, minimize=minimize, seed=0, max_samples=100)
     first, second = (word, "old" if word == "new" else "new")
     gaps = found.sign * (found.draws.returns[:, 1] - found.draws.returns[:, 0]) * (1 if word == "new" else -1)
     shares = [100 * np.mean(sign) for sign in (gaps > 0, gaps == 0, gaps < 0)]

@@ -31,7 +31,7 @@ def compared(simulator, **settings):
 
 def test_a_step_with_known_distributions():
     """Z(0) = u, Z(1) = u² + 0.2: means 1/2 and 1/3 + 0.2, and the gap is better for u < u_0."""
-    found = compared(one_step(lambda a, u: u if a == 0 else u * u + 0.2), samples=2000, precision=1e-9)
+    found = compared(one_step(lambda a, u: u if a == 0 else u * u + 0.2), samples=2000)
     gap = found.gap(1, 0)
     assert gap.mean_interval is not None
     assert 1 / 30 in gap.mean_interval
@@ -47,7 +47,7 @@ def test_a_step_with_known_distributions():
 
 def test_rewards_minus_one_and_minus_two_are_no_tie():
     """In the second step, where the sum is rounded: Python has one hash for both."""
-    found = compared(in_parts(([0.0, -1.0], [0.0, -2.0]), 2), samples=200, policy=lambda s: 0)
+    found = compared(in_parts(([0.0, -1.0], [0.0, -2.0]), 2), max_samples=200, policy=lambda s: 0)
     assert found.superiority(0, 1) == 1
     assert found.gap(0, 1).distribution().superiority() == 1
 
@@ -71,7 +71,7 @@ def test_a_tie_up_to_rounding_decides_nothing(parts, size):
         terminal=lambda s: s == parts,
         start=0,
     )
-    found = compared(at_once, discount=1.0, horizon=200, samples=300, policy=lambda s: 0)
+    found = compared(at_once, discount=1.0, horizon=200, max_samples=300, policy=lambda s: 0)
     assert found.best is None
     assert found.superiority(1, 0).low == found.superiority(0, 1).low == 0
 
@@ -99,7 +99,7 @@ def test_rewards_of_small_types_add_up(kind):
         def start(self, shock):
             return 0
 
-    found = compared(Steady(), discount=1.0, horizon=2000, samples=2)
+    found = compared(Steady(), discount=1.0, horizon=2000, max_samples=2)
     assert found.mean_of(0) == 200_000
     assert found.draws.largest_reward == 100
 
@@ -107,8 +107,8 @@ def test_rewards_of_small_types_add_up(kind):
 @pytest.mark.parametrize("scale", [1e-300, 1e-170, 1.0, 1e150, 1e300])
 def test_any_scale(scale):
     """All is as at scale 1, up to a factor."""
-    found = compared(one_step(lambda a, u: scale * (a * 0.01 + u * (1 + 0.5 * a))), samples=500, precision=1e-9 * scale)
-    base = compared(one_step(lambda a, u: a * 0.01 + u * (1 + 0.5 * a)), samples=500, precision=1e-9)
+    found = compared(one_step(lambda a, u: scale * (a * 0.01 + u * (1 + 0.5 * a))), samples=500)
+    base = compared(one_step(lambda a, u: a * 0.01 + u * (1 + 0.5 * a)), samples=500)
     assert found.mean_of(1) / scale == pytest.approx(float(base.mean_of(1)))
     assert found.mean_of(1).high / scale == pytest.approx(base.mean_of(1).high)
     assert found.variance_reduction(0, 1) == pytest.approx(float(base.variance_reduction(0, 1)))
@@ -118,11 +118,11 @@ def test_any_scale(scale):
 def test_returns_that_overflow_are_refused():
     endless = FunctionSimulator(lambda s, a, u: 1e308, lambda s, a, u: s, 2, start=0)
     with pytest.raises(SimulatorError, match="too large for a float"):
-        compared(endless, discount=0.99, samples=64)
+        compared(endless, discount=0.99, max_samples=64)
 
 
 def test_variance_reduction_where_only_rounding_differs():
-    found = compared(one_step(lambda a, u: a + u), samples=64, discount=1.0, horizon=1)
+    found = compared(one_step(lambda a, u: a + u), max_samples=64, discount=1.0, horizon=1)
     assert found.variance_reduction(0, 1) == math.inf
 
 
@@ -130,14 +130,16 @@ def test_cut_rollouts_without_any_reward_say_nothing():
     """A reward after the horizon that nobody has met."""
     late = FunctionSimulator(lambda s, a, u: 100.0 * (s == 10), lambda s, a, u: s + 1, 2, start=0)
     apart = jmdp.Independent()
-    found = compared(late, horizon=8, samples=100, precision=0.1, coupling=apart)
+    found = compared(late, horizon=8, max_samples=100, precision=0.1, coupling=apart)
     assert found.outcome is jmdp.Outcome.BUDGET_EXHAUSTED
-    known = compared(late, horizon=8, samples=100, precision=0.1, reward_bound=100.0, coupling=apart)
+    known = compared(
+        late, horizon=8, max_samples=100, precision=0.1, coupling=apart, assume=jmdp.Assumptions(reward_bound=100.0)
+    )
     assert known.gap(0, 1).mean_interval.high >= 2 * 0.9**8 * 1000
 
 
 def test_no_return_after_the_end():
-    found = compared(one_step(lambda a, u: a + u), state=1, samples=64)
+    found = compared(one_step(lambda a, u: a + u), state=1, max_samples=64)
     assert found.mean_of(0) == found.mean_of(1) == 0
 
 
@@ -164,7 +166,7 @@ def in_parts(parts, last=None):
 @pytest.mark.parametrize("parts", [([1.0], [0.0, 1.0]), ([1.0], [0.5, 0.25, 0.25]), ([-2.0, 1.0], [1.0, -2.0])])
 def test_bit_equal_returns_are_ties_at_discount_1(parts, last):
     """The same sum in other steps or parts, ended or not: no chance of better or worse was seen."""
-    found = compared(in_parts(parts, last), discount=1.0, horizon=6, samples=200, policy=lambda s: 0)
+    found = compared(in_parts(parts, last), discount=1.0, horizon=6, max_samples=200, policy=lambda s: 0)
     for first, second in ((0, 1), (1, 0)):
         assert found.superiority(first, second) == 0
         assert found.superiority(first, second).high < 0.05
@@ -178,7 +180,7 @@ def test_returns_equal_by_rounding_are_not_called_ties():
     """A reward of 2⁻⁵⁴ is lost beside 1."""
     parts = ([1.0, 2.0**-54], [1.0])
     assert sum(parts[0]) == sum(parts[1])
-    found = compared(in_parts(parts, 3), discount=1.0, horizon=6, samples=200, policy=lambda s: 0)
+    found = compared(in_parts(parts, 3), discount=1.0, horizon=6, max_samples=200, policy=lambda s: 0)
     assert found.superiority(0, 1).low == found.superiority(1, 0).low == 0
     assert found.superiority(0, 1).high == found.superiority(1, 0).high == 1
 
@@ -186,7 +188,7 @@ def test_returns_equal_by_rounding_are_not_called_ties():
 def test_ties_of_blackjack_count_as_ties():
     env = pytest.importorskip("gymnasium").make("Blackjack-v1")
     env.reset(seed=3)
-    found = compared(env, policy=lambda o: int(o[0] < 17), discount=1.0, horizon=20, samples=400, precision=1e-9)
+    found = compared(env, policy=lambda o: int(o[0] < 17), discount=1.0, horizon=20, samples=400)
     better, worse = found.superiority(0, 1), found.superiority(1, 0)
     assert 1 - better - worse > 0.1
     assert better.high + worse.high < 1
@@ -195,7 +197,10 @@ def test_ties_of_blackjack_count_as_ties():
 
 def test_gaps_within_the_tolerance_are_ties():
     game = one_step(lambda a, u: 0.25 * a + (2.0 if a == 1 and u < 0.1 else 0.0))
-    strict, loose = compared(game, samples=100), compared(game, samples=100, tie_tolerance=0.25)
+    strict, loose = (
+        compared(game, max_samples=100),
+        compared(game, max_samples=100, assume=jmdp.Assumptions(tie_tolerance=0.25)),
+    )
     assert strict.superiority(1, 0) == 1
     assert loose.superiority(1, 0) == pytest.approx(0.1, abs=0.1)
     assert loose.superiority(1, 0).high < 0.5
@@ -207,7 +212,7 @@ def test_gaps_within_the_tolerance_are_ties():
 
 def test_what_has_no_interval_without_a_range():
     game = one_step(lambda a, u: 0.3 * a + 0.5 * u * (1 + a))
-    found, bounded = compared(game), compared(game, return_range=(0.0, 1.5))
+    found, bounded = compared(game), compared(game, assume=jmdp.Assumptions(return_range=(0.0, 1.5)))
     gap, regret = found.gap(1, 0), found.regret(0)
     assert gap.std_interval is gap.variance_interval is gap.correlation_interval is None
     assert gap.large_sample
@@ -235,17 +240,17 @@ def test_the_headline_says_what_would_overturn_it():
     assert (1 - p) * found.gap(1, 0).mean - p * found.break_even == pytest.approx(0)
     assert "an event with a chance of 1 in 11 could be missing" in " ".join(repr(found).split())
     assert "only if 1 then lost more than 4.8 compared with 0" in " ".join(repr(found).split())
-    bounded = compared(one_step(lambda a, u: 0.5 * a + u), return_range=(0.0, 1.5))
+    bounded = compared(one_step(lambda a, u: 0.5 * a + u), assume=jmdp.Assumptions(return_range=(0.0, 1.5)))
     assert bounded.break_even is None
     assert "rare outcomes" not in repr(bounded)
-    assert compared(one_step(lambda a, u: u), samples=64).break_even is None
+    assert compared(one_step(lambda a, u: u), max_samples=64).break_even is None
 
 
 def test_gaps_of_one_action_share_the_chance_of_error():
     from jmdp.statistics import anytime
 
     game = one_step(lambda a, u: float(u[a]), 4, luck=lambda rng: rng.normal(size=4))
-    found = compared(game, samples=64)
+    found = compared(game, max_samples=64)
     gaps = found.draws.returns[:, 0] - found.draws.returns[:, 1]
     spread = found.draws.returns[:, :2].std(axis=0, ddof=1).max()
     error = anytime.mean_errors((gaps - gaps.mean())[:, None], 0.05 / 3, spread)[0]
@@ -258,10 +263,10 @@ def test_rare_losses_are_not_missed_where_returns_are_known_to_be_bounded():
     """E gap = −0.04 by a loss of 10 with chance 1/200: an interval that knows the range never calls it better."""
     game = one_step(lambda a, u: 0.0 if a == 0 else (0.01 if u >= 0.005 else -10.0))
     for seed in range(8):
-        found = compared(game, seed=seed, samples=1000, return_range=(-10.0, 0.01))
+        found = compared(game, seed=seed, max_samples=1000, assume=jmdp.Assumptions(return_range=(-10.0, 0.01)))
         assert found.best != "1"
     with pytest.raises(SettingsError, match="but a return of -10 was observed"):
-        compared(game, seed=1, samples=5000, return_range=(-1.0, 1.0), precision=1e-9)
+        compared(game, seed=1, samples=5000, assume=jmdp.Assumptions(return_range=(-1.0, 1.0)))
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 40])
@@ -270,13 +275,25 @@ def test_a_return_outside_the_range_is_refused_at_any_horizon(horizon):
     game = FunctionSimulator(lambda s, a, u: u, lambda s, a, u: s + 1, 2, luck=lambda rng: rng.random(), start=0)
     where = r"but a return of \S+ up to the horizon was observed. Widen return_range"
     with pytest.raises(SettingsError, match=where):
-        compared(game, discount=0.9, horizon=horizon, samples=50, return_range=(-10.0, -1.0), reward_bound=5.0)
-    found = compared(game, discount=0.9, horizon=horizon, samples=50, return_range=(0.0, 10.0), reward_bound=5.0)
+        compared(
+            game,
+            discount=0.9,
+            horizon=horizon,
+            max_samples=50,
+            assume=jmdp.Assumptions(return_range=(-10.0, -1.0), reward_bound=5.0),
+        )
+    found = compared(
+        game,
+        discount=0.9,
+        horizon=horizon,
+        max_samples=50,
+        assume=jmdp.Assumptions(return_range=(0.0, 10.0), reward_bound=5.0),
+    )
     assert all(found.mean_of(a).low <= found.mean[a] <= found.mean_of(a).high for a in (0, 1))
 
 
 def test_bounded_intervals_decide_too():
-    found = compared(one_step(lambda a, u: 0.3 * a + 0.5 * u), return_range=(0.0, 1.0))
+    found = compared(one_step(lambda a, u: 0.3 * a + 0.5 * u), assume=jmdp.Assumptions(return_range=(0.0, 1.0)))
     assert found.best == "1"
     assert found.outcome is jmdp.Outcome.BEST_FOUND
 
@@ -285,7 +302,7 @@ def test_bounded_intervals_decide_too():
 def test_a_tie_is_seldom_called(actions):
     """No action is better: at 95%, 30 runs to 500 samples call one at most 9 times (false alarm below 1e-5)."""
     game = one_step(lambda a, u: float(u[a]), actions, luck=lambda rng: rng.normal(size=actions))
-    called = sum(compared(game, seed=seed, samples=500).best is not None for seed in range(30))
+    called = sum(compared(game, seed=seed, max_samples=500).best is not None for seed in range(30))
     assert called <= 9
 
 
@@ -294,7 +311,7 @@ def test_a_tie_is_seldom_called(actions):
 
 def test_continued_draws_nothing_twice():
     game = one_step(lambda a, u: 0.001 * a + u[a], luck=lambda rng: rng.random(2))
-    first, whole = compared(game, samples=100), compared(game, samples=300)
+    first, whole = compared(game, max_samples=100), compared(game, max_samples=300)
     more = first.continued(300)
     assert first.outcome is jmdp.Outcome.BUDGET_EXHAUSTED
     assert np.array_equal(more.draws.returns, whole.draws.returns)
@@ -406,7 +423,7 @@ def test_actions_without_numbers():
     with pytest.raises(SettingsError, match="no finite list of actions"):
         compared(Throw(), policy=lambda state: np.zeros(1))
     near = [np.array([1.00001]), np.array([3.000011]), np.array([3.000012])]
-    found = compared(Throw(), policy=lambda state: np.zeros(1), actions=near, samples=64)
+    found = compared(Throw(), policy=lambda state: np.zeros(1), actions=near, max_samples=64)
     assert found.actions == ["action 0", "action 1", "action 2"]
     named = compared(Throw(), policy=lambda state: np.zeros(1), actions={"far": np.ones(2), "near": np.ones(1)})
     assert named.best == "far"

@@ -11,11 +11,11 @@ import pickle
 import gymnasium
 import numpy as np
 import pytest
+from jmdp.statistics.drawn_samples import Sampled
 
 import jmdp
 from jmdp import Independent, Local, Synchronous
 from jmdp.comparisons.compare_policies import policy_question
-from jmdp.comparisons.sequential import Sampled
 from jmdp.comparisons.settings import Settings
 from jmdp.errors import LabelError, PolicyError, SettingsError, SimulatorError, UnavailableError
 from jmdp.simulators import FunctionSimulator, Simulator, Step, TabularSimulator, action_labels, episodes
@@ -261,7 +261,7 @@ def test_the_answer_names_the_better_policy():
     v = {name: gap_moments(model, p, p, SHARED, STARTS) for name, p in policies(model).items()}
     assert v["old"][0] == 0
     mean, _ = exact(model, policies(model), SHARED)
-    found = jmdp.compare_policies(model, policies(model), starts=STARTS, seed=0, samples=20_000)
+    found = jmdp.compare_policies(model, policies(model), starts=STARTS, seed=0, max_samples=20_000)
     assert found.outcome is jmdp.Outcome.BEST_FOUND
     assert found.best == ("new" if mean > 0 else "old")
     assert found.answer.startswith(f"{found.best} earns ")
@@ -278,7 +278,7 @@ def test_the_answer_names_the_better_policy():
 def test_a_baseline_is_decided_against_each_other_policy():
     model = table()
     many = {**policies(model), "third": policies(model, 5)["old"]}
-    found = jmdp.compare_policies(model, many, starts=STARTS, seed=0, baseline="old", samples=50_000)
+    found = jmdp.compare_policies(model, many, starts=STARTS, seed=0, baseline="old", max_samples=50_000)
     assert found.outcome in (jmdp.Outcome.BASELINE_COMPARED, jmdp.Outcome.BEST_FOUND)
     for name in ("new", "third"):
         gap = found.gap(name, "old").mean_interval
@@ -380,14 +380,13 @@ def test_where_the_luck_is():
         discount=1.0,
         horizon=5,
         samples=200,
-        precision=1e-9,
     )
     assert draws.pairing.shares.policies > 0.5
 
 
 def test_pairing_that_costs_is_given_up():
     """Z = u and 1 − u + a little: correlation −1, so independent samples tell twice as much."""
-    found = two(bandit([lambda u: u, lambda u: 1.05 - u]), precision=None, samples=5000)
+    found = two(bandit([lambda u: u, lambda u: 1.05 - u]), precision=None, max_samples=5000)
     assert found.paired_samples == 32
     assert found.samples > 64
     assert found.best == "one"
@@ -415,7 +414,7 @@ def angle_and_speed(observation):
 def test_episodes_of_cart_pole_are_its_own():
     """Without noise in the steps, a return is that of a plain loop from the same reset."""
     found = jmdp.compare_policies(
-        gymnasium.make("CartPole-v1"), {"angle": angle, "both": angle_and_speed}, seed=0, discount=1.0, samples=64
+        gymnasium.make("CartPole-v1"), {"angle": angle, "both": angle_and_speed}, seed=0, discount=1.0, max_samples=64
     )
     assert found.horizon == 500
     assert found.best == "both"
@@ -440,7 +439,7 @@ def test_an_environment_that_cannot_be_copied_is_fine_and_repeats():
         return 2 if observation[3] < -0.5 else 0
 
     runs = [
-        jmdp.compare_policies(env, {"falls": falls, "brakes": brakes}, seed=1, discount=1.0, samples=8, horizon=150)
+        jmdp.compare_policies(env, {"falls": falls, "brakes": brakes}, seed=1, discount=1.0, max_samples=8, horizon=150)
         for _ in range(2)
     ]
     assert (runs[0].draws.returns == runs[1].draws.returns).all()
@@ -452,7 +451,7 @@ def test_mini_grid():
     pytest.importorskip("minigrid")
     env = gymnasium.make("MiniGrid-Dynamic-Obstacles-5x5-v0")
     policies = {"forward": lambda o: 2, "turns": lambda o: 2 * (o["direction"] % 2)}
-    found = jmdp.compare_policies(env, policies, seed=0, discount=1.0, samples=300)
+    found = jmdp.compare_policies(env, policies, seed=0, discount=1.0, max_samples=300)
     assert found.horizon == env.unwrapped.max_steps
     assert found.outcome is jmdp.Outcome.ONE_FUTURE  # an obstacle ends every episode, for −1
     assert not drawn(env, policies, 64, discount=0.9).draws.complete.one_future
@@ -466,11 +465,16 @@ def test_gymnax_and_ale_run():
     jax = pytest.importorskip("jax")
     cart = GymnaxSimulator("CartPole-v1")
     pair = {"angle": lambda o: jax.numpy.int32(o[2] > 0), "left": lambda o: jax.numpy.int32(0)}
-    found = jmdp.compare_policies(cart, pair, seed=0, discount=1.0, samples=64)
+    found = jmdp.compare_policies(cart, pair, seed=0, discount=1.0, max_samples=64)
     assert found.best == "angle"
     assert found.horizon == 500
     pong = jmdp.compare_policies(
-        ALESimulator("pong"), {"up": lambda ram: 2, "same": lambda ram: 2}, seed=0, discount=1.0, horizon=60, samples=4
+        ALESimulator("pong"),
+        {"up": lambda ram: 2, "same": lambda ram: 2},
+        seed=0,
+        discount=1.0,
+        horizon=60,
+        max_samples=4,
     )
     assert (pong.draws.returns[:, 0] == pong.draws.returns[:, 1]).all()
 
@@ -493,7 +497,7 @@ def test_the_users_environment_is_left_where_it_is():
     env = TableEnv(model, STARTS)
     env.reset(seed=5)
     before = env.s, env.np_random.bit_generator.state
-    jmdp.compare_policies(env, policies(model), seed=0, discount=0.8, samples=64)
+    jmdp.compare_policies(env, policies(model), seed=0, discount=0.8, max_samples=64)
     assert (env.s, env.np_random.bit_generator.state) == before
 
 
@@ -585,14 +589,14 @@ def test_compare_names_compare_policies(given):
     with pytest.raises(SettingsError, match=r"jmdp\.compare_policies"):
         jmdp.compare(Counts(), policy="uniform", seed=0, discount=0.9, **given)
     with pytest.raises(SettingsError, match=r"jmdp\.compare_policies"):
-        jmdp.compare(table(), policies(table()), "uniform", seed=0)
+        jmdp.compare(table(), "uniform", state=policies(table()), seed=0)
 
 
 def test_going_on_draws_nothing_twice():
     model = table()
     settings = {"starts": STARTS, "seed": 4, "precision": 1e-9}
-    short = jmdp.compare_policies(model, policies(model), samples=100, **settings)
-    whole = jmdp.compare_policies(model, policies(model), samples=400, **settings)
+    short = jmdp.compare_policies(model, policies(model), max_samples=100, **settings)
+    whole = jmdp.compare_policies(model, policies(model), max_samples=400, **settings)
     went_on = short.continued(400)
     assert (went_on.draws.returns == whole.draws.returns).all()
 
@@ -630,13 +634,13 @@ def test_the_answer_follows_the_interval():
     """A pair whose interval excludes 0 is decided, whatever was asked for besides; ties are told apart."""
     world = jmdp.worlds.inventory(6)
     policies = {"never": world.policies["never"], "base": world.policies["base_stock"]}
-    found = jmdp.compare_policies(world, policies, seed=0, baseline="never", precision=1e-6, samples=200)
+    found = jmdp.compare_policies(world, policies, seed=0, baseline="never", samples=200)
     assert found.outcome is jmdp.Outcome.BUDGET_EXHAUSTED
     assert found.answer.startswith("base earns ")
-    few = jmdp.compare_policies(world, policies, seed=0, samples=10)
+    few = jmdp.compare_policies(world, policies, seed=0, max_samples=10)
     assert few.answer.startswith("too few episodes to decide")
     same = {"one": world.policies["never"], "other": world.policies["never"]}
-    equal = jmdp.compare_policies(world, same, seed=0, samples=100)
+    equal = jmdp.compare_policies(world, same, seed=0, max_samples=100)
     assert equal.outcome is jmdp.Outcome.EQUAL_BEST
     assert equal.answer == "one and other have equal means: they are the same policy"
 
@@ -653,7 +657,7 @@ def test_messages_for_common_mistakes():
         jmdp.compare_policies(env, pair, seed=0, discount=1.0, horizon=20, starts=[0, 1])
     with pytest.raises(SettingsError, match="compare_policies"):
         jmdp.compare(env, policy=pair, seed=0, discount=1.0, horizon=20)
-    found = jmdp.compare_policies(env, pair, seed=0, discount=1.0, horizon=20, samples=200)
+    found = jmdp.compare_policies(env, pair, seed=0, discount=1.0, horizon=20, max_samples=200)
     assert ", the same in " in found.answer
 
 
@@ -661,7 +665,7 @@ def test_the_interval_of_a_gap_is_that_of_the_rule():
     from jmdp.statistics import anytime
 
     model = table()
-    found = jmdp.compare_policies(model, policies(model), seed=0, samples=64, precision=1e-9, starts=STARTS)
+    found = jmdp.compare_policies(model, policies(model), seed=0, samples=64, starts=STARTS)
     first, second = found.actions
     returns = found.draws.returns
     gaps = returns[:, 0] - returns[:, 1]

@@ -122,7 +122,6 @@ def test_several_measures_hold_jointly():
         minimize=True,
         confidence=0.975,
         samples=found["left"].samples,
-        precision=1e-9,
         **QUIET,
     )
     same = alone.gap("6", "4").mean_interval
@@ -130,7 +129,7 @@ def test_several_measures_hold_jointly():
 
 
 def test_several_measures_go_on_to_a_precision():
-    found = jmdp.compare_runs({"four": shop, "six": larger_shop}, samples=64, **QUIET)
+    found = jmdp.compare_runs({"four": shop, "six": larger_shop}, max_samples=64, **QUIET)
     both = found.continued(20_000, precision=0.3)
     assert all(c.outcome is Outcome.PRECISE for c in both.values())
     assert all(c.gap("six", "four").mean_interval.width <= 0.6 for c in both.values())
@@ -145,13 +144,9 @@ def test_several_measures_go_on_to_a_precision():
 def test_not_worse_when_smaller_is_better():
     """Margins of cost: new may cost more by the margin; the same verdict as for the negative return."""
     runs = {"old": lambda luck: 10 + plain(luck), "new": lambda luck: 10.2 + curved(luck)}
-    cost = jmdp.compare_runs(runs, minimize=True, baseline="old", samples=1000, precision=1e-9, **QUIET)
+    cost = jmdp.compare_runs(runs, minimize=True, baseline="old", samples=1000, **QUIET)
     gain = jmdp.compare_runs(
-        {name: lambda luck, run=run: -run(luck) for name, run in runs.items()},
-        baseline="old",
-        samples=1000,
-        precision=1e-9,
-        **QUIET,
+        {name: lambda luck, run=run: -run(luck) for name, run in runs.items()}, baseline="old", samples=1000, **QUIET
     )
     for margin in (0.1, 0.5, "1%", "5%"):
         found, mirrored = cost.not_worse(margin), gain.not_worse(margin)
@@ -163,7 +158,11 @@ def test_not_worse_when_smaller_is_better():
 
 def test_settings_by_measure():
     found = jmdp.compare_runs(
-        {"4": shop, "6": larger_shop}, return_range={"left": (0, 6)}, precision={"profit": 0.5}, samples=3000, **QUIET
+        {"4": shop, "6": larger_shop},
+        precision={"profit": 0.5},
+        max_samples=3000,
+        assume=jmdp.Assumptions(return_range={"left": (0, 6)}),
+        **QUIET,
     )
     assert found["left"].return_range == (0.0, 6.0)
     assert found["profit"].return_range is None
@@ -181,7 +180,7 @@ def test_a_range_of_one_measure_eliminates_nothing():
     def bad(luck):
         return {"a": 0.9 + 0.1 * luck.uniform("x"), "b": luck.uniform("y")}
 
-    found = jmdp.compare_runs({"good": good, "bad": bad}, return_range={"a": (0, 1)}, **QUIET)
+    found = jmdp.compare_runs({"good": good, "bad": bad}, assume=jmdp.Assumptions(return_range={"a": (0, 1)}), **QUIET)
     assert found["a"].best == "bad"
     assert found["b"].best == "good"
     assert found["b"].counts["good"] == found["b"].counts["bad"]
@@ -210,7 +209,9 @@ def test_wrong_claims_are_rare():
 
     claims = 0
     for seed in range(150):
-        found = jmdp.compare_runs({"one": one, "other": other}, seed=seed, samples=64, minimize=["b"], progress=False)
+        found = jmdp.compare_runs(
+            {"one": one, "other": other}, seed=seed, max_samples=64, minimize=["b"], progress=False
+        )
         claims += any(each.best is not None for each in found.values())
     assert claims < 18
 
@@ -225,7 +226,7 @@ def test_elimination_and_equal_designs():
 
 def test_workers_do_not_change_the_result(two_workers):
     one, two = (
-        jmdp.compare_runs({"4": shop, "6": larger_shop}, samples=200, precision=1e-9, pool=pool, **QUIET)
+        jmdp.compare_runs({"4": shop, "6": larger_shop}, samples=200, pool=pool, **QUIET)
         for pool in (None, two_workers)
     )
     for name in one:
@@ -237,7 +238,7 @@ def test_workers_do_not_change_the_result(two_workers):
 
 
 def test_samples_are_functions_of_the_seed_and_their_number():
-    found = jmdp.compare_runs({"plain": plain, "curved": curved}, seed=7, samples=40, precision=1e-9, progress=False)
+    found = jmdp.compare_runs({"plain": plain, "curved": curved}, seed=7, samples=40, progress=False)
     again = [plain(jmdp.Luck(jmdp.Shock.of_sample(7, i))) for i in range(40)]
     np.testing.assert_array_equal(found.run_results()[:, 0], again)
 
@@ -329,7 +330,7 @@ def shifted(level, common):
 
 def test_an_eliminated_design_has_the_mean_of_its_own_runs():
     designs = {"short": shifted(0.0, 20), "near": shifted(0.1, 20), "long": shifted(2.0, 20)}
-    found = jmdp.compare_runs(designs, minimize=True, samples=3000, **QUIET)
+    found = jmdp.compare_runs(designs, minimize=True, max_samples=3000, **QUIET)
     n, waits = found.counts["long"], found.run_results()
     assert n < found.samples
     assert found.mean_of("long") == pytest.approx(waits[:n, 2].mean(), rel=1e-12)
@@ -347,8 +348,12 @@ def test_an_eliminated_design_has_the_mean_of_its_own_runs():
 
 def test_designs_are_ordered_by_gaps_and_not_by_means_of_different_runs():
     """The common part is larger in the first runs of this seed, so that the worst design has the largest mean."""
-    found = jmdp.compare_runs({"a": shifted(0.0, 99), "b": shifted(0.02, 99), "c": shifted(-2.0, 99)}, seed=10,
-                              samples=400, progress=False)  # fmt: skip
+    found = jmdp.compare_runs(
+        {"a": shifted(0.0, 99), "b": shifted(0.02, 99), "c": shifted(-2.0, 99)},
+        seed=10,
+        max_samples=400,
+        progress=False,
+    )
     assert found.counts["c"] < found.samples
     assert found.mean_of("c") > max(found.mean_of("a"), found.mean_of("b"))
     assert found.ranked[-1] == "c"
@@ -366,10 +371,10 @@ def test_progress_names_the_leader_by_estimate_also_with_a_baseline(monkeypatch,
         "third": lambda luck: sign * luck.normal("x", mean=9, std=1),
     }
     monkeypatch.setattr(progress, "_LINE_EVERY", 0.0)
-    found = jmdp.compare_runs(designs, baseline="old", minimize=minimize, seed=0, samples=80)
+    found = jmdp.compare_runs(designs, baseline="old", minimize=minimize, seed=0, max_samples=80)
     assert found.counts["third"] < found.counts["new"]
     two = {name: designs[name] for name in ("old", "new")}
-    jmdp.compare_runs(two, baseline="old", minimize=minimize, seed=0, samples=80)
+    jmdp.compare_runs(two, baseline="old", minimize=minimize, seed=0, max_samples=80)
     lines = [line.split("; ", 1)[1] for line in capsys.readouterr().err.splitlines() if "remain" in line]
     assert re.match(r"third leads, 8\.\d+ to 9\.\d+ over old; 2 of 3 remain", lines[0])
     assert re.match(r"third leads; old -\S+ to \S+ over new; 2 of 3 remain", lines[1])
@@ -378,9 +383,7 @@ def test_progress_names_the_leader_by_estimate_also_with_a_baseline(monkeypatch,
 
 def test_pairing_that_costs_is_given_up():
     """u and 0.9 (1 − u): the variance of the difference is nearly doubled by pairing."""
-    found = jmdp.compare_runs(
-        {"a": plain, "b": lambda luck: 0.9 * (1 - luck.uniform("x"))}, samples=400, precision=1e-9, **QUIET
-    )
+    found = jmdp.compare_runs({"a": plain, "b": lambda luck: 0.9 * (1 - luck.uniform("x"))}, samples=400, **QUIET)
     assert found.paired_samples < found.samples
     assert "Pairing increases the variance" in repr(found)
     truth = 0.05
@@ -394,7 +397,7 @@ def test_another_program_by_its_seed():
         called = [sys.executable, "-S", "-c", program, str(luck.seed("noise")), str(shift)]
         return float(subprocess.run(called, capture_output=True, text=True, check=True).stdout)
 
-    found = jmdp.compare_runs({"0": lambda luck: run(luck, 0), "1": lambda luck: run(luck, 1)}, samples=4, **QUIET)
+    found = jmdp.compare_runs({"0": lambda luck: run(luck, 0), "1": lambda luck: run(luck, 1)}, max_samples=4, **QUIET)
     np.testing.assert_allclose(np.diff(found.run_results(), axis=1), 1.0)
 
 

@@ -12,7 +12,7 @@ from scipy.stats import binom
 from jmdp.base.interval import Estimate
 from jmdp.comparisons.pairing import LuckShares, Pairing, pairing_ceiling, pairing_costs, pairing_gain
 from jmdp.simulators.episodes import LuckProbe
-from jmdp.statistics.selection import looks as schedule
+from jmdp.statistics.means import looks as schedule
 
 
 def correlated(rng, n, rho):

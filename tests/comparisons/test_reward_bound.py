@@ -35,7 +35,7 @@ def exact_gap(model: jmdp.TabularJMDP) -> float:
 @pytest.mark.parametrize("horizon", [None, 5, 66, 71, 72])
 def test_a_reward_after_the_horizon_of_a_table_is_in_the_interval(horizon):
     model = late_reward()
-    found = jmdp.compare(model, 0, jmdp.TabularPolicy.uniform(model), seed=0, horizon=horizon, samples=256)
+    found = jmdp.compare(model, jmdp.TabularPolicy.uniform(model), state=0, seed=0, horizon=horizon, max_samples=256)
     interval = found.gap("wait", "now").mean_interval
     assert interval is not None
     assert exact_gap(model) in interval
@@ -61,7 +61,9 @@ def test_monte_carlo_on_a_table_as_a_simulator_has_the_bound_and_horizon_of_the_
 def test_a_smaller_bound_than_the_table_has_is_refused():
     model = late_reward()
     with pytest.raises(SettingsError, match=r"reward_bound is 1\.0, but rewards of size 10\.0 are possible"):
-        jmdp.compare(model, 0, jmdp.TabularPolicy.uniform(model), seed=0, reward_bound=1.0)
+        jmdp.compare(
+            model, jmdp.TabularPolicy.uniform(model), state=0, seed=0, assume=jmdp.Assumptions(reward_bound=1.0)
+        )
 
 
 def test_rewards_that_cannot_be_reached_do_not_count():
@@ -70,7 +72,7 @@ def test_rewards_that_cannot_be_reached_do_not_count():
     model = jmdp.TabularJMDP(np.full((2, 2), 0.5), reward, [[[0, 0]] * 2, [[1, 1]] * 2], 0.9)
     simulator = TabularSimulator(model)
     assert [simulator.largest_reward_from(s) for s in (0, 1)] == [1e8, 1.0]
-    found = jmdp.compare(model, 1, [0, 0], seed=0, samples=64)
+    found = jmdp.compare(model, [0, 0], state=1, seed=0, max_samples=64)
     assert found.limits.cut <= 1e-5
     assert found.best == "0"
 
@@ -84,7 +86,7 @@ def test_scenarios_that_cannot_happen_lead_nowhere():
 def test_a_bound_far_from_the_rewards_met(size):
     """The scale of what was met and of what may come differ by a factor that float64 cannot square."""
     model = late_reward(size)
-    found = jmdp.compare(model, 0, jmdp.TabularPolicy.uniform(model), seed=0, horizon=5, samples=64)
+    found = jmdp.compare(model, jmdp.TabularPolicy.uniform(model), state=0, seed=0, horizon=5, max_samples=64)
     interval = found.gap("wait", "now").mean_interval
     assert interval is not None
     assert exact_gap(model) in interval
@@ -96,19 +98,34 @@ def endless(reward) -> FunctionSimulator:
 
 def test_without_a_known_bound_the_result_says_what_it_assumes():
     noisy = endless(lambda s, a, u: float(u) + a)
-    found = jmdp.compare(noisy, policy=lambda s: 0, seed=0, discount=0.9, samples=64, horizon=20)
+    found = jmdp.compare(noisy, policy=lambda s: 0, seed=0, discount=0.9, max_samples=64, horizon=20)
     says = "rewards after step 20 are at most "
     assert says in " ".join(repr(found).split())
     method = jmdp.MonteCarlo(seed=0, samples=64, horizon=20)
     assert says in repr(jmdp.evaluate(noisy, lambda s: 0, jmdp.Synchronous(), method, discount=0.9))
-    known = jmdp.compare(noisy, policy=lambda s: 0, seed=0, discount=0.9, samples=64, horizon=20, reward_bound=2.0)
+    known = jmdp.compare(
+        noisy,
+        policy=lambda s: 0,
+        seed=0,
+        discount=0.9,
+        max_samples=64,
+        horizon=20,
+        assume=jmdp.Assumptions(reward_bound=2.0),
+    )
     assert "rewards after step" not in " ".join(repr(known).split())
     over = FunctionSimulator(lambda s, a, u: u + a, lambda s, a, u: 1, 2, start=0, terminal=lambda s: s == 1)
-    assert "rewards after step" not in repr(jmdp.compare(over, policy=lambda s: 0, seed=0, discount=0.9, samples=64))
+    assert "rewards after step" not in repr(
+        jmdp.compare(over, policy=lambda s: 0, seed=0, discount=0.9, max_samples=64)
+    )
 
 
 def test_a_bound_that_a_reward_exceeds_is_refused():
     with pytest.raises(SettingsError, match=r"reward_bound is 1\.0, but a reward of size 2\.0 was observed"):
         jmdp.compare(
-            endless(lambda s, a, u: 2.0 * a), policy=lambda s: 0, seed=0, discount=0.9, samples=64, reward_bound=1.0
+            endless(lambda s, a, u: 2.0 * a),
+            policy=lambda s: 0,
+            seed=0,
+            discount=0.9,
+            max_samples=64,
+            assume=jmdp.Assumptions(reward_bound=1.0),
         )

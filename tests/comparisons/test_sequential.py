@@ -13,7 +13,7 @@ import jmdp
 from jmdp.base import progress
 from jmdp.errors import SettingsError
 from jmdp.simulators import FunctionSimulator, Simulator, Step, action_labels
-from jmdp.statistics.selection import looks
+from jmdp.statistics.means import looks
 
 MEANS = (0.0, -0.12, -3.0, -3.0)
 
@@ -75,7 +75,7 @@ def test_looks_do_not_depend_on_the_budget_or_on_going_on():
     eliminated = sorted(set(whole.counts.values()))
     assert len(eliminated) > 1
     for budget in (*(n - 1 for n in eliminated[:-1]), 90, 150):
-        part = compared(game, samples=budget).continued(budget + 2).continued(20_000)
+        part = compared(game, max_samples=budget).continued(budget + 2).continued(20_000)
         assert part.counts == whole.counts
         assert part.draws.returns.tobytes() == whole.draws.returns.tobytes()
 
@@ -90,7 +90,7 @@ def itertools_until(numbers, most):
 def test_an_elimination_needs_a_scheduled_look():
     """At 110 samples, between two looks, the result is reported and nothing is eliminated for later samples."""
     near = FunctionSimulator(lambda s, a, u: 0.05 * a + u[a], over, ["a", "b"], luck=normal, terminal=is_over, start=0)
-    found = compared(near, samples=110)
+    found = compared(near, max_samples=110)
     assert found.samples == 110
     assert found.continued(125).counts == {"a": 125, "b": 125}
 
@@ -127,7 +127,7 @@ def test_after_more_samples_than_decided_it_the_text_does_not_say_that_the_decis
     more = found.continued(found.samples + 500)
     assert "stopped" not in repr(more)
     assert "decided: one alternative is better on average than every other" in repr(more)
-    assert "stopped: the budget is used up" in repr(compared(game(), samples=8))
+    assert "stopped: the budget is used up" in repr(compared(game(), max_samples=8))
 
 
 def test_good_enough():
@@ -142,7 +142,7 @@ def test_good_enough():
 
 def test_a_surviving_set_is_reported():
     found = compared(FunctionSimulator(lambda s, a, u: (0, 0, 0, -3)[a] + 0.5 * u[a + 1], over, 4, luck=normal,
-                                       terminal=is_over, start=0), samples=200)  # fmt: skip
+                                       terminal=is_over, start=0), max_samples=200)  # fmt: skip
     assert found.survivors == ("0", "1", "2")
     assert found.answer.startswith("undecided: 3 of 4 actions may be the best")
 
@@ -151,7 +151,7 @@ def test_equal_actions_of_a_table_are_not_sampled_for_ever():
     """Actions 0 and 1 have the same rows in the first state; action 2 earns less."""
     reward = np.array([[[1.0, 1.0, 0.0], [2.0, 2.0, 0.5]], [[0.0] * 3] * 2])
     model = jmdp.TabularJMDP(np.full((2, 2), 0.5), reward, np.ones((2, 2, 3), int), 0.9)
-    found = jmdp.compare(model, 0, "uniform", seed=0)
+    found = jmdp.compare(model, "uniform", state=0, seed=0)
     assert found.outcome is jmdp.Outcome.EQUAL_BEST
     assert found.survivors == ("0", "1")
     assert found.answer.startswith("0 and 1 have equal means, and are the best of 3 actions")
@@ -166,7 +166,9 @@ def wins(a, b):
 @pytest.mark.parametrize("seed", range(12))
 def test_equal_runs_within_a_range_decide_nothing(seed):
     """Two equal runs are likely: with a range, only its intervals end a comparison."""
-    found = jmdp.compare_runs(wins(0.5, 0.6), seed=seed, return_range=(0, 1), samples=300, progress=False)
+    found = jmdp.compare_runs(
+        wins(0.5, 0.6), seed=seed, max_samples=300, progress=False, assume=jmdp.Assumptions(return_range=(0, 1))
+    )
     assert found.samples > 16
     assert found.outcome in (jmdp.Outcome.BEST_FOUND, jmdp.Outcome.BUDGET_EXHAUSTED)
 
@@ -177,15 +179,22 @@ def test_equal_episodes_within_a_range_decide_nothing():
     best = [0, 3, 3, 3, 0, 0, 0, 0, 3, 1, 0, 0, 0, 2, 1, 0]
     policies = {"best": best, "second": [0, 3, 0, *best[3:]]}
     for seed in range(8):
-        found = jmdp.compare_policies(gymnasium.make("FrozenLake-v1"), policies, seed=seed, discount=1.0,
-                                      return_range=(0, 1), samples=20, progress=False)  # fmt: skip
+        found = jmdp.compare_policies(
+            gymnasium.make("FrozenLake-v1"),
+            policies,
+            seed=seed,
+            discount=1.0,
+            max_samples=20,
+            progress=False,
+            assume=jmdp.Assumptions(return_range=(0, 1)),
+        )
         assert (found.samples, found.outcome) == (20, jmdp.Outcome.BUDGET_EXHAUSTED)
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_rare_wins_are_not_taken_for_one_future(seed):
     """Wins of 1% and 3%: no win in 300 runs has a chance of 1e-4."""
-    found = jmdp.compare_runs(wins(0.01, 0.03), seed=seed, samples=400, progress=False)
+    found = jmdp.compare_runs(wins(0.01, 0.03), seed=seed, max_samples=400, progress=False)
     assert found.samples == 400
     assert found.outcome is jmdp.Outcome.BUDGET_EXHAUSTED
 
@@ -209,7 +218,7 @@ def test_one_future_takes_many_samples():
 
 @pytest.mark.parametrize("samples", [8, 100])
 def test_equal_samples_of_a_small_budget_state_no_confidence(samples):
-    found = jmdp.compare_runs(constant(1.0, 0.0, 1.0), seed=0, samples=samples, progress=False)
+    found = jmdp.compare_runs(constant(1.0, 0.0, 1.0), seed=0, max_samples=samples, progress=False)
     assert (found.outcome, found.best, found.survivors) == (
         jmdp.Outcome.BUDGET_EXHAUSTED, None, ("d0", "d1", "d2"))  # fmt: skip
     assert found.answer == (
@@ -219,10 +228,12 @@ def test_equal_samples_of_a_small_budget_state_no_confidence(samples):
 
 
 def test_a_range_decides_between_constant_returns():
-    found = jmdp.compare_runs(constant(0.0, 1.0), seed=0, return_range=(0, 1), progress=False)
+    found = jmdp.compare_runs(constant(0.0, 1.0), seed=0, progress=False, assume=jmdp.Assumptions(return_range=(0, 1)))
     assert (found.outcome, found.best) == (jmdp.Outcome.BEST_FOUND, "d1")
     assert found.samples <= 32
-    precise = jmdp.compare_runs(constant(0.0, 0.0), seed=0, return_range=(0, 1), precision=0.1, progress=False)
+    precise = jmdp.compare_runs(
+        constant(0.0, 0.0), seed=0, precision=0.1, progress=False, assume=jmdp.Assumptions(return_range=(0, 1))
+    )
     assert precise.outcome is jmdp.Outcome.PRECISE
     assert precise.gap("d0", "d1").mean_interval.width <= 0.2
 
@@ -272,11 +283,11 @@ class Slow(Simulator):
 
 
 def test_a_time_limit_stops_at_a_look_and_running_again_gives_the_same():
-    found = compared(Slow(), seconds=1.0, precision=1e-9)
+    found = compared(Slow(), max_seconds=1.0, precision=1e-9)
     assert found.outcome is jmdp.Outcome.BUDGET_EXHAUSTED
     assert 2 <= found.samples < 10_000
     assert found.samples in set(itertools_until(looks(), 10_000))
-    again = compared(Slow(), samples=found.samples, precision=1e-9)
+    again = compared(Slow(), samples=found.samples)
     assert again.draws.returns.tobytes() == found.draws.returns.tobytes()
 
 

@@ -15,20 +15,20 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from jmdp.statistics.drawn_samples import Sampled
 from scipy import stats
 from scipy.integrate import quad
 from scipy.stats import binom
 
 import jmdp
 from jmdp.comparisons.compare import action_question
-from jmdp.comparisons.sequential import Sampled
 from jmdp.comparisons.settings import Settings
 from jmdp.simulators import FunctionSimulator
 from jmdp.simulators.candidates import action_labels
 from jmdp.simulators.draws import ENDED, Draws
 from jmdp.simulators.simulator import Simulator
 from jmdp.statistics.drawn_samples import DrawnSamples
-from jmdp.statistics.selection import looks
+from jmdp.statistics.means import looks
 
 ALWAYS = ("mean", "gap mean", "P(better)", "P(worse)", "95% quantile of regret", "unseen", "decision")
 GIVEN_A_RANGE = ("std of gap", "mean regret", "worst 5% of regret")
@@ -232,7 +232,7 @@ def test_compare_itself_is_not_misled_by_rare_losses():
     game = FunctionSimulator(
         lambda s, a, u: u[0] + (u[1] if a == 0 else 0.0), lambda s, a, u: 1, 2, terminal=bool, start=0, luck=luck
     )
-    settings = {"policy": [0], "discount": 0.0, "samples": 64, "progress": False}
+    settings = {"policy": [0], "discount": 0.0, "max_samples": 64, "progress": False}
     found = [jmdp.compare(game, seed=seed, **settings) for seed in range(40)]
     assert sum(one.best == "0" for one in found) < too_many(40)
 

@@ -18,7 +18,7 @@ from scipy.stats import t as student
 import jmdp
 from jmdp.comparisons.compare_policies import policy_question
 from jmdp.comparisons.settings import Settings
-from jmdp.statistics.selection import looks as schedule
+from jmdp.statistics.means import looks as schedule
 from reference.episodes import gap_moments
 
 SHARED = jmdp.Synchronous(policy_luck="shared")
@@ -74,7 +74,7 @@ def decide(problems, samples):
     for seed in range(problems):
         model, pair, mean, _ = problem(seed)
         found = jmdp.compare_policies(
-            model, pair, starts=STARTS, seed=seed, baseline="old", samples=samples, progress=False
+            model, pair, starts=STARTS, seed=seed, baseline="old", max_samples=samples, progress=False
         )
         if found.best is not None:
             decided += 1

@@ -254,13 +254,11 @@ def test_compare_agrees_with_a_finite_horizon():
     world = jmdp.worlds.inventory(6)
     policy, horizon = world.policies["base_stock"], 12
     exact = jmdp.evaluate(world.model, policy, jmdp.Synchronous(), horizon=horizon)
-    drawn = jmdp.compare(world.model, "3", policy, seed=1, horizon=horizon, samples=4000, precision=1e-9).draws.returns
+    drawn = jmdp.compare(world.model, policy, state="3", seed=1, horizon=horizon, samples=4000).draws.returns
     np.testing.assert_array_less(np.abs(drawn.mean(axis=0) - exact.mean[3]), 5 * drawn.std(axis=0) / np.sqrt(4000))
     policies = {name: world.policies[name] for name in ("base_stock", "reorder")}
     exact = jmdp.evaluate(world.model, policies, jmdp.Synchronous("shared"), horizon=horizon, start=world.start)
-    compared = jmdp.compare_policies(
-        world, policies, seed=1, horizon=horizon, samples=4000, precision=1e-9
-    ).draws.returns
+    compared = jmdp.compare_policies(world, policies, seed=1, horizon=horizon, samples=4000).draws.returns
     gaps = compared[:, 0] - compared[:, 1]
     gap = exact.gap("start", 0, 1)
     assert abs(gaps.mean() - gap.mean) < 5 * gaps.std() / np.sqrt(len(gaps))

@@ -161,9 +161,16 @@ def exact():
 
 def draw(simulator: Simulator, state: Any, coupling: Coupling, samples: int, seed: int) -> jmdp.Comparison:
     return jmdp.compare(
-        simulator, state, POLICY, seed=seed, discount=MODEL.discount, coupling=coupling, precision=1e-9,
-        samples=samples, horizon=HORIZON, progress=False,
-    )  # fmt: skip
+        simulator,
+        POLICY,
+        state=state,
+        seed=seed,
+        discount=MODEL.discount,
+        coupling=coupling,
+        samples=samples,
+        horizon=HORIZON,
+        progress=False,
+    )
 
 
 CASES = [
@@ -209,9 +216,15 @@ def test_an_environment_is_taken_as_it_stands(exact):
     env = table_env(MODEL)
     env.reset(seed=0, options={"state": START})
     found = jmdp.compare(
-        env, policy=POLICY, seed=34, discount=MODEL.discount, coupling=jmdp.Synchronous(), precision=1e-9, samples=150,
-        horizon=HORIZON, progress=False,
-    )  # fmt: skip
+        env,
+        policy=POLICY,
+        seed=34,
+        discount=MODEL.discount,
+        coupling=jmdp.Synchronous(),
+        samples=150,
+        horizon=HORIZON,
+        progress=False,
+    )
     assert max(off_by(found.draws.returns, exact(jmdp.Synchronous()), START).values()) < 5
     assert env.s == START
 

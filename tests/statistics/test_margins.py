@@ -149,7 +149,7 @@ def test_each_policy_is_simulated_until_its_verdict():
 
 
 def test_any_comparison_answers():
-    found = jmdp.compare(LANE, policy=[0], discount=1.0, horizon=1, seed=0, progress=False, samples=300, precision=1e-9)
+    found = jmdp.compare(LANE, policy=[0], discount=1.0, horizon=1, seed=0, progress=False, samples=300)
     assert found.not_worse(0.5, "near", "old")
     assert not found.not_worse(0.5, "far", 0)
     assert found.not_worse(0.5, "near", "old").smallest_loss(10_000) == pytest.approx(0.6, abs=0.1)
@@ -172,7 +172,7 @@ def test_where_smaller_is_better_a_larger_mean_is_a_loss(margin, edge):
         "old": lambda luck: 10 + luck.normal("u", mean=0, std=1),
         "new": lambda luck: 11 + luck.normal("u", mean=0, std=1),
     }
-    found = jmdp.compare_runs(waits, minimize=True, baseline="old", seed=0, samples=600, precision=1e-9, progress=False)
+    found = jmdp.compare_runs(waits, minimize=True, baseline="old", seed=0, samples=600, progress=False)
     assert found.not_worse(margin).verdict is Verdict.YES
     assert found.not_worse("5%").verdict is Verdict.NO
     answer = found.not_worse(margin)
