@@ -112,7 +112,7 @@ def answer_sentence(c: _Compared) -> str:
     return f"{is_best} ({effort_of(c)}): {_over_second(c)}{_reversed_by(c, weakest)}"
 
 
-_UNDECIDED = (Outcome.BUDGET_EXHAUSTED, Outcome.INTERRUPTED)
+_UNDECIDED = (Outcome.BUDGET_EXHAUSTED, Outcome.SAMPLED, Outcome.INTERRUPTED)
 
 
 def _unvaried(c: _Compared) -> bool:
