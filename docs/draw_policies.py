@@ -35,7 +35,7 @@ STD = {SAME: gap.std, APART: float(variances.sum()) ** 0.5}  # separate simulati
 def returns(coupling: jmdp.Coupling, samples: int) -> np.ndarray:
     """[n, 2], of the old and the new rule."""
     drawn = jmdp.compare_policies(
-        world, rules, seed=SEED, coupling=coupling, samples=samples, precision=1e-9, progress=False
+        world, rules, seed=SEED, coupling=coupling, samples=samples, progress=False
     )  # the precision is out of reach, so that all samples are drawn
     return drawn.episode_returns()
 

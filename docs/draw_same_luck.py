@@ -59,8 +59,8 @@ def draw_returns(axes: Axes) -> None:
     for colour, coupling in COUPLINGS.items():
         # The precision is out of reach, so that all samples are drawn.
         drawn = jmdp.compare(
-            model, 3, policy, ["order 0", "order 3"],
-            seed=SEED, coupling=coupling, samples=DOTS, precision=1e-9, horizon=300, progress=False,
+            model, policy, state=3, actions=["order 0", "order 3"],
+            seed=SEED, coupling=coupling, samples=DOTS, horizon=300, progress=False,
         )  # fmt: skip
         marker = {"marker": "x", "markeredgewidth": 0.8} if colour == OWN else {"marker": "o", "markeredgewidth": 0}
         axes.plot(*drawn.draws.returns.T, linestyle="", color=colour, markersize=3, alpha=0.75, **marker)

@@ -7,4 +7,4 @@ state = boxing.start(jmdp.Shock.of_sample(0, 0))
 for t in range(120):
     state = boxing.step(state, t % 18, jmdp.Shock.of_sample(0, t)).state
 moves = ["NOOP", "FIRE", "UP", "LEFT"]
-print(jmdp.compare(boxing, state, "uniform", moves, discount=0.9, seed=0, samples=200))
+print(jmdp.compare(boxing, "uniform", state=state, actions=moves, discount=0.9, seed=0, max_samples=200))

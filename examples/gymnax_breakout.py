@@ -5,4 +5,4 @@ import gymnax
 import jmdp
 
 env, params = gymnax.make("Breakout-MinAtar")
-print(jmdp.compare(env, policy="uniform", discount=0.99, seed=0, samples=50_000))
+print(jmdp.compare(env, policy="uniform", discount=0.99, seed=0, max_samples=50_000))

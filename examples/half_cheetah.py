@@ -16,4 +16,4 @@ def noise(seen, rng):
 
 
 shared = jmdp.Synchronous(policy_luck="shared")
-print(jmdp.compare(env, policy=noise, actions=torques, discount=0.9, seed=0, coupling=shared, samples=500))
+print(jmdp.compare(env, policy=noise, actions=torques, discount=0.9, seed=0, coupling=shared, max_samples=500))

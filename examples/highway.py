@@ -7,4 +7,4 @@ import jmdp
 
 env = gymnasium.make("highway-fast-v0", config={"vehicles_count": 5})
 env.reset(seed=0)
-print(jmdp.compare(env, policy=lambda seen, rng: rng.integers(5), discount=0.7, seed=0, samples=96))
+print(jmdp.compare(env, policy=lambda seen, rng: rng.integers(5), discount=0.7, seed=0, max_samples=96))

@@ -10,4 +10,4 @@ try:
 except jmdp.errors.SimulatorError as refusal:
     print(refusal, end="\n\n")
 lander = jmdp.simulators.GymnasiumSimulator(env, snapshot="replay")
-print(jmdp.compare(lander, policy="uniform", discount=0.9, seed=0, samples=300))
+print(jmdp.compare(lander, policy="uniform", discount=0.9, seed=0, max_samples=300))

@@ -7,4 +7,4 @@ import jmdp
 
 env = gymnasium.make("MiniGrid-Dynamic-Obstacles-6x6-v0")
 env.reset(seed=0)
-print(jmdp.compare(env, policy="uniform", discount=0.95, seed=0, samples=1000))
+print(jmdp.compare(env, policy="uniform", discount=0.95, seed=0, max_samples=1000))

@@ -6,4 +6,4 @@ import jmdp
 
 env = gymnasium.make("Taxi-v4", is_rainy=True)
 env.reset(seed=0)
-print(jmdp.compare(env, policy="uniform", discount=0.9, seed=0, samples=1000))
+print(jmdp.compare(env, policy="uniform", discount=0.9, seed=0, max_samples=1000))

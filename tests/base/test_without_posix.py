@@ -68,7 +68,7 @@ def use():
     )
     assert np.array_equal(first.mean, again.mean)
     assert os.listdir(path.parent) == ["run.npz"]
-    found = [jmdp.compare(world, 3, policy, seed=1, samples=256, pool=pool, progress=False) for pool in (None, 2)]
+    found = [jmdp.compare(world, policy, state=3, seed=1, max_samples=256, pool=pool, progress=False) for pool in (None, 2)]
     assert str(found[0]) == str(found[1])
     found[0].save(path.with_name("found.nc"))
     assert str(jmdp.load(path.with_name("found.nc"))) == str(found[0])
@@ -80,7 +80,7 @@ def use():
     assert jmdp.review(world, policy, seed=1, steps=range(3), horizon=20, progress=False).decisions
 
 LINES = ("--version --verbose", "evaluate inventory --state 3 --coupling synchronous", "check world:inventory",
-         "compare world:inventory --state 3 --policy base_stock --samples 100 --pool 2")
+         "compare world:inventory --state 3 --policy base_stock --max-samples 100 --pool 2")
 
 def commands():
     for line in LINES:

@@ -22,8 +22,8 @@ MAIN = "import sys; from jmdp.cli import main; sys.exit(main())"
 WARM = [
     "evaluate inventory",
     "evaluate inventory --method incremental --updates 1000",
-    "gate world:inventory --old uniform --new uniform --margin 5 --samples 64",
-    "compare-policies world:inventory --policies uniform reorder --samples 64 --plot x.svg",
+    "gate world:inventory --old uniform --new uniform --margin 5 --max-samples 64",
+    "compare-policies world:inventory --policies uniform reorder --max-samples 64 --plot x.svg",
 ]
 
 

@@ -17,8 +17,8 @@ from jmdp.cli.choices import attribute
 from jmdp.cli.environments import environment
 from jmdp.cli.loading import Loader
 
-LAKE = "jmdp compare FrozenLake-v1 --discount 0.9 --horizon 20 --samples 64"
-CLIFF = "jmdp compare CliffWalking-v1 --discount 0.9 --horizon 4 --samples 64 --json"
+LAKE = "jmdp compare FrozenLake-v1 --discount 0.9 --horizon 20 --max-samples 64"
+CLIFF = "jmdp compare CliffWalking-v1 --discount 0.9 --horizon 4 --max-samples 64 --json"
 
 NOISY = """
 import warnings
@@ -56,7 +56,7 @@ def test_prints_as_the_library_does(capsys):
     env = gymnasium.make("FrozenLake-v1")
     env.reset(seed=5)
     env.unwrapped.s = 4
-    expected = jmdp.compare(env, policy=best, discount=0.9, horizon=20, samples=64, seed=5)
+    expected = jmdp.compare(env, policy=best, discount=0.9, horizon=20, max_samples=64, seed=5)
     found = run(capsys, f"{LAKE} --state 4 --seed 5 --policy {','.join(map(str, best))}")
     assert found.out == f"{expected}\n"
     assert found.code == 1
@@ -64,11 +64,11 @@ def test_prints_as_the_library_does(capsys):
 
 
 def test_json_has_every_interval_and_what_it_rests_on(capsys):
-    line = "jmdp compare world:anti_correlated_bandit --seed 3 --samples 100 --confidence 0.9 --policy first"
+    line = "jmdp compare world:anti_correlated_bandit --seed 3 --max-samples 100 --confidence 0.9 --policy first"
     found = run(capsys, f"{line} --coupling local --policy-luck shared --json")
     record, model = found.json, jmdp.worlds.anti_correlated_bandit().model
     truth = jmdp.compare(
-        model, policy=[0], seed=3, samples=100, confidence=0.9, coupling=jmdp.Local(policy_luck="shared")
+        model, policy=[0], seed=3, max_samples=100, confidence=0.9, coupling=jmdp.Local(policy_luck="shared")
     )
     assert record["seed"] == 3
     assert record["samples"] == truth.samples == 100
@@ -99,23 +99,23 @@ def test_after_goes_where_the_actions_lead(capsys):
 
 def test_episodes_begin_by_the_reset_seed(capsys):
     def mean(options):
-        line = f"jmdp compare CartPole-v1 --discount 0.9 --horizon 9 --samples 64 --policy left --json {options}"
+        line = f"jmdp compare CartPole-v1 --discount 0.9 --horizon 9 --max-samples 64 --policy left --json {options}"
         return run(capsys, line).json["actions"]
 
     assert mean("--seed 1") == mean("--seed 1 --reset-seed 1") != mean("--seed 1 --reset-seed 2")
 
 
 def test_tables_have_states_actions_and_policies_by_name(capsys):
-    line = "jmdp compare world:inventory --state 3 --actions 'order 3' 0 --policy base_stock --samples 64 --json"
+    line = "jmdp compare world:inventory --state 3 --actions 'order 3' 0 --policy base_stock --max-samples 64 --json"
     record = run(capsys, line).json
     world = jmdp.worlds.inventory()
-    truth = jmdp.compare(world.model, 3, world.policies["base_stock"], [3, 0], seed=0, samples=64)
+    truth = jmdp.compare(world.model, world.policies["base_stock"], state=3, actions=[3, 0], seed=0, max_samples=64)
     assert [row["action"] for row in record["actions"]] == ["order 3", "order 0"]
     assert [row["mean"]["value"] for row in record["actions"]] == [truth.mean_of("order 3"), truth.mean_of("order 0")]
 
 
 def test_actions_without_numbers_are_written_out(capsys):
-    line = "jmdp compare Pendulum-v1 --discount 0.9 --horizon 3 --samples 64 --actions -1.5 1 --policy 0.5 --json"
+    line = "jmdp compare Pendulum-v1 --discount 0.9 --horizon 3 --max-samples 64 --actions -1.5 1 --policy 0.5 --json"
     record = run(capsys, line).json
     assert [row["action"] for row in record["actions"]] == ["-1.5", "1"]
     assert record["policy"] == "function always 0.5"
@@ -124,14 +124,16 @@ def test_actions_without_numbers_are_written_out(capsys):
 @pytest.mark.parametrize("env", ["shop.py:simulator", "shop:simulator"], ids=["file", "module"])
 def test_simulators_and_policies_of_ones_own(env, here, capsys):
     (here / "shop.py").write_text(SHOP)
-    found = run(capsys, f"jmdp compare {env} --discount 0.9 --policy {env.split(':')[0]}:policy --samples 64 --json")
+    found = run(
+        capsys, f"jmdp compare {env} --discount 0.9 --policy {env.split(':')[0]}:policy --max-samples 64 --json"
+    )
     assert found.json["simulator"] == "FunctionSimulator(2 actions)"
     assert found.json["policy"] == "function policy"
 
 
 def test_what_an_environment_prints_is_not_in_the_answer(here, capsys):
     (here / "noisy.py").write_text(NOISY)
-    line = "jmdp compare noisy.py:env --discount 0.9 --horizon 3 --samples 64 --json --state 4"
+    line = "jmdp compare noisy.py:env --discount 0.9 --horizon 3 --max-samples 64 --json --state 4"
     with pytest.warns(UserWarning, match="mind the step"):
         loud = run(capsys, line)
     assert loud.json["samples"] == 64
@@ -160,7 +162,7 @@ def test_saved_models_of_stable_baselines(here, capsys, monkeypatch):
 
 
 def test_interrupted_is_130_and_prints_what_is_known(capsys, monkeypatch):
-    known = jmdp.compare(jmdp.worlds.anti_correlated_bandit().model, policy=[0], seed=0, samples=64)
+    known = jmdp.compare(jmdp.worlds.anti_correlated_bandit().model, policy=[0], seed=0, max_samples=64)
     known = replace(known, outcome=jmdp.Outcome.INTERRUPTED)
     monkeypatch.setattr("jmdp.cli.commands.compare.compare", lambda *args, **settings: known)
     found = run(capsys, "jmdp compare world:anti_correlated_bandit")

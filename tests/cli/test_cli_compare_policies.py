@@ -21,7 +21,7 @@ def test_prints_as_the_library_does(capsys):
 
 
 def test_json_has_the_answer(capsys):
-    found = run(capsys, f"{INVENTORY} --starts 0 --samples 64 --precision 1e-9 --json")
+    found = run(capsys, f"{INVENTORY} --starts 0 --samples 64 --json")
     assert found.code == 1
     assert found.json["decided"] is False
     assert found.json["outcome"] == "BUDGET_EXHAUSTED"
@@ -41,7 +41,7 @@ def test_policies_of_ones_own_and_environments_that_cannot_be_copied(capsys, tmp
     (tmp_path / "shop.py").write_text(SHOP, encoding="utf-8")
     shop = "jmdp compare-policies shop.py:simulator --discount 0.9 --policies mine=shop.py:policy none='order 0'"
     assert run(capsys, f"{shop} --baseline none").code == 0
-    lander = "jmdp compare-policies LunarLander-v3 --discount 1 --horizon 50 --samples 4 --policies 0 2"
+    lander = "jmdp compare-policies LunarLander-v3 --discount 1 --horizon 50 --max-samples 4 --policies 0 2"
     assert run(capsys, lander).code in (0, 1)
 
 

@@ -83,7 +83,7 @@ def test_help_and_practice_of_ordinary_classes(capsys, here):
     assert "an ordinary class with actions and step(action)" in " ".join(
         run(capsys, "jmdp compare --help").out.replace("│", " ").split()
     )
-    found = run(capsys, "jmdp compare raising_file.py:Walk --discount 0.5 --samples 64")
+    found = run(capsys, "jmdp compare raising_file.py:Walk --discount 0.5 --max-samples 64")
     assert found.code in (0, 1)
     assert "go" in found.out
 
@@ -116,7 +116,9 @@ def test_an_unused_net_is_refused(line, capsys):
     )
 
 
-UNDECIDED = "jmdp gate world:inventory --old base_stock --new base_stock --margin 0 --samples 64 --coupling independent"
+UNDECIDED = (
+    "jmdp gate world:inventory --old base_stock --new base_stock --margin 0 --max-samples 64 --coupling independent"
+)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +165,7 @@ def test_arguments_that_are_no_text_are_refused(argument, capsys):
         "jmdp compare FrozenLake-v1 --discount 0.9 --state",
         "jmdp compare world:inventory --state",
         "jmdp compare world:inventory --policy",
-        "jmdp compare world:inventory --seconds",
+        "jmdp compare world:inventory --max-seconds",
         "jmdp gate world:inventory --old base_stock --new reorder --margin",
         "jmdp evaluate inventory --tolerance",
         "jmdp evaluate inventory --capacity",
@@ -287,7 +289,7 @@ def closing(observation):
 )
 def test_what_user_code_does_to_errors_and_streams(policy, says, here, server):
     Path("bad.py").write_text(BAD)
-    line = f"compare-policies world:inventory --policies base_stock bad.py:{policy} --samples 4 --quiet"
+    line = f"compare-policies world:inventory --policies base_stock bad.py:{policy} --max-samples 4 --quiet"
     found = server.start(line.split())
     _, err = found.communicate()
     assert found.returncode == 2

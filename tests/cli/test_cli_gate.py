@@ -31,17 +31,17 @@ def test_exit_codes(capsys):
     failed = run(capsys, f"{WORSE} --margin 5")
     assert failed.code == Exit.NO
     assert failed.out.startswith("failed: new is worse than old by more than 5")
-    short = f"{INVENTORY} --margin 0.001% --samples 48"
+    short = f"{INVENTORY} --margin 0.001% --max-samples 48"
     undecided = run(capsys, short)
     assert undecided.code == Exit.UNDECIDED == 3
     assert undecided.out.startswith("undecided whether new is worse than old by more than 0.001%")
     assert run(capsys, f"{short} --undecided fail").code == Exit.NO
     assert run(capsys, f"{short} --undecided pass").code == Exit.YES
     assert run(capsys, f"{INVENTORY} --margin two").code == Exit.ERROR
-    early = run(capsys, f"{INVENTORY} --margin 2% --samples 8")
+    early = run(capsys, f"{INVENTORY} --margin 2% --max-samples 8")
     assert early.code == Exit.UNDECIDED
     assert early.out.startswith("undecided: too few samples for an interval")
-    assert run(capsys, f"{INVENTORY} --margin 2% --samples 8 --json").json["gap"]["low"] is None
+    assert run(capsys, f"{INVENTORY} --margin 2% --max-samples 8 --json").json["gap"]["low"] is None
 
 
 def test_an_interrupted_gate_has_its_own_code(capsys, monkeypatch):
@@ -85,7 +85,7 @@ def test_text_and_markdown_have_the_same_rows(capsys, tmp_path):
 
 def test_a_relative_margin_is_refused_near_zero(capsys):
     """Blackjack's mean is about −0.05 and varies by 1: 300 hands do not tell its sign."""
-    line = "jmdp gate Blackjack-v1 --horizon 50 --old stick --new hit --samples 300 --margin"
+    line = "jmdp gate Blackjack-v1 --horizon 50 --old stick --new hit --max-samples 300 --margin"
     near = run(capsys, line.replace("--old stick --new hit", "--old 0 --new 0") + " 2%")
     assert near.code == Exit.UNDECIDED
     assert "not clearly away from 0, so 2% of it is not known. Give the margin" in " ".join(near.out.split())
@@ -136,7 +136,7 @@ def test_starts_are_paired_in_every_episode():
     paired, seeded_once = ([], []), ([], [])
     rules = {str(total): StickAt(total, starts) for total, starts in zip((17, 15), paired, strict=True)}
     table = gymnasium.make("Blackjack-v1")
-    jmdp.compare_policies(table, rules, seed=7, discount=1.0, horizon=50, samples=200, precision=1e-9, progress=False)
+    jmdp.compare_policies(table, rules, seed=7, discount=1.0, horizon=50, samples=200, progress=False)
     assert len(paired[0]) >= 200
     assert paired[0] == paired[1]
     for total, starts in zip((17, 15), seeded_once, strict=True):

@@ -11,7 +11,7 @@ import pytest
 
 from cli.cli_runs import run
 
-SHOP = "world:inventory --seed 3 --samples 40 --quiet"
+SHOP = "world:inventory --seed 3 --max-samples 40 --quiet"
 LINES = {
     "evaluate": "jmdp evaluate inventory --state 3 --quiet --report {page}",
     "one state": "jmdp evaluate inventory --state 3 --method reachable-pairs --quiet --report {page}",

@@ -73,7 +73,7 @@ def test_actions_of_a_step_that_takes_numbers_are_numbers(command, capsys, tmp_p
     monkeypatch.chdir(tmp_path)
     (tmp_path / "stock.py").write_text(STOCK)
     line = f"jmdp {command} stock.py:Stock --policy stock.py:order --discount 0.9 --horizon 5 --actions 0 20 40"
-    found = run(capsys, f"{line} {'--rollouts' if command == 'review' else '--samples'} 8 --json --quiet")
+    found = run(capsys, f"{line} {'--rollouts' if command == 'review' else '--max-samples'} 8 --json --quiet")
     assert found.code in (0, 1)  # 1: not decided
     rows = found.json["steps" if command == "review" else "actions"]
     assert sorted({row["action"] for row in rows}) == (["20"] if command == "review" else ["0", "20", "40"])

@@ -37,7 +37,7 @@ sb3 = pytest.importorskip("stable_baselines3")
 pytest.importorskip("gymnasium")
 
 PAGE = Path(__file__).parents[2] / "docs/howto/own_policy.md"
-COMPARE = "jmdp compare-policies CartPole-v1 --discount 1 --samples 16 --policies uniform"
+COMPARE = "jmdp compare-policies CartPole-v1 --discount 1 --max-samples 16 --policies uniform"
 W = np.random.default_rng(0).normal(size=(4, 2)).astype(np.float32)
 CANARY = "import os; os.write(2, b'code of {0} ran\\n'); open('ran', 'a').close()"
 
@@ -159,7 +159,7 @@ def test_code_is_announced_before_it_runs(here):
         f"{CANARY.format('envs')}\nimport gymnasium\n\ndef env():\n    return gymnasium.make('CartPole-v1')\n"
     )
     policies = "a=mine.py:policy b=PPO:bad.zip"
-    line = f"jmdp compare-policies envs:env --discount 1 --samples 16 --quiet --policies {policies}"
+    line = f"jmdp compare-policies envs:env --discount 1 --max-samples 16 --quiet --policies {policies}"
     code, out, err = ended(started(line, here))
     assert (code, out) == (2, "")
     said = err.splitlines()
@@ -276,7 +276,7 @@ def test_tables_too(here, capsys):
     nodes = [("Gather", ["w", "state"], ["logits"], {})]
     shapes = {"state": ("INT64", ["b"])}, {"logits": ("FLOAT", ["b", 6])}
     Path("table.onnx").write_bytes(nets.network(nodes, *shapes, {"w": weights}))
-    found = run(capsys, "jmdp compare world:inventory --state 3 --policy table.onnx --samples 16 --safe")
+    found = run(capsys, "jmdp compare world:inventory --state 3 --policy table.onnx --max-samples 16 --safe")
     assert found.code in (0, 1), found.err
 
 
@@ -337,7 +337,7 @@ def test_damaged_onnx_files_end_no_process(here, capsys):
     codes = []
     for content in damaged:
         Path("damaged.onnx").write_bytes(content)
-        found = run(capsys, "jmdp compare CartPole-v1 --discount 0.9 --horizon 2 --samples 4 --policy damaged.onnx")
+        found = run(capsys, "jmdp compare CartPole-v1 --discount 0.9 --horizon 2 --max-samples 4 --policy damaged.onnx")
         assert found.code in (0, 1) or (found.code == 2 and "Traceback" not in found.err), found.err
         codes.append(found.code)
     assert codes.count(2) > len(codes) / 2

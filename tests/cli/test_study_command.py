@@ -146,7 +146,7 @@ def test_states_of_frozen_lake_are_those_of_compare(capsys, here):
         env.reset(seed=1)
         env.unwrapped.s = int(label)
         key = int(part["key"].iloc[0])
-        truth = jmdp.compare(env, policy=BEST, discount=0.9, horizon=20, samples=64, seed=key, progress=False)
+        truth = jmdp.compare(env, policy=BEST, discount=0.9, horizon=20, max_samples=64, seed=key, progress=False)
         leader = part[part["leader"]].iloc[0]
         assert truth.leader == leader["action"]
         assert leader["outcome"] == truth.outcome.name
@@ -179,7 +179,7 @@ def test_policies_in_states_of_frozen_lake(capsys, here):
         starts=[simulator.current(9)],
         discount=0.9,
         horizon=20,
-        samples=64,
+        max_samples=64,
         seed=int(row["key"]),
         progress=False,
     )

@@ -73,9 +73,9 @@ def answers(pool: jmdp.distribute.Pool | None) -> list[bytes]:
     rollouts = jmdp.simulators.PairedRollouts(here, jmdp.as_policy(policy, here.actions), jmdp.Local())
     walks = rollouts.collect(WalkPlan(visits=2, spacing=3, repeats=2, length=4), blocks=4, **quiet)
     found = [
-        jmdp.compare(here, 0.0, policy, horizon=8, **quiet),
-        jmdp.compare_policies(here, policies, starts=[0.0, 1.0], horizon=8, samples=400, **quiet),
-        jmdp.compare_runs({name: Shop(cost) for name, cost in SPLIT.items()}, samples=400, **quiet),
+        jmdp.compare(here, policy, state=0.0, horizon=8, **quiet),
+        jmdp.compare_policies(here, policies, starts=[0.0, 1.0], horizon=8, max_samples=400, **quiet),
+        jmdp.compare_runs({name: Shop(cost) for name, cost in SPLIT.items()}, max_samples=400, **quiet),
     ]
     sampled = jmdp.evaluate(here, policy, jmdp.Local(), method, progress=False)
     arrays = [getattr(walks, name) for name in walks.__dataclass_fields__]

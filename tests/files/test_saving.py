@@ -215,11 +215,11 @@ def test_a_table_must_be_the_same_to_go_on(folder):
 
 def test_odd_names_and_settings(folder):
     odd = Walk(("a\0b", "line\nbreak"), "\ud800")
-    result = jmdp.compare(odd, policy=UP, seed=1, samples=60, progress=False)
+    result = jmdp.compare(odd, policy=UP, seed=1, max_samples=60, progress=False)
     found = again(result, folder)
     assert (found.actions, found.simulator) == (result.actions, r"\ud800")
     precision: dict[str, Any] = {"cost": 0.01, CASE.title: None}
-    runs = jmdp.compare_runs(CASE.runs, precision=precision, seed=1, samples=30, progress=False)
+    runs = jmdp.compare_runs(CASE.runs, precision=precision, seed=1, max_samples=30, progress=False)
     assert_same(again(runs, folder).continued(60, runs=CASE.runs, progress=False), runs.continued(60))
 
 

@@ -18,13 +18,29 @@ from hostile.entries_samples import table, walk
 @cache
 def _actions() -> jmdp.Comparison:
     return jmdp.compare(
-        walk(actions=["stay", "go"]), 1, alternate, seed=0, discount=0.5, horizon=3, samples=40, progress=False
+        walk(actions=["stay", "go"]),
+        alternate,
+        state=1,
+        seed=0,
+        discount=0.5,
+        horizon=3,
+        max_samples=40,
+        progress=False,
     )
 
 
 @cache
 def _bounded() -> jmdp.Comparison:
-    return jmdp.compare(table(), 0, "uniform", seed=0, samples=8, horizon=3, return_range=(0.0, 2.0), progress=False)
+    return jmdp.compare(
+        table(),
+        "uniform",
+        state=0,
+        seed=0,
+        max_samples=8,
+        horizon=3,
+        assume=jmdp.Assumptions(return_range=(0.0, 2.0)),
+        progress=False,
+    )
 
 
 @cache
@@ -36,7 +52,7 @@ def _policies() -> jmdp.PolicyComparison:
         seed=0,
         discount=0.5,
         horizon=3,
-        samples=40,
+        max_samples=40,
         baseline="old",
         progress=False,
     )
@@ -44,12 +60,12 @@ def _policies() -> jmdp.PolicyComparison:
 
 @cache
 def _runs() -> Any:
-    return jmdp.compare_runs({"a": plain, "b": shifted}, seed=0, samples=40, minimize=True, progress=False)
+    return jmdp.compare_runs({"a": plain, "b": shifted}, seed=0, max_samples=40, minimize=True, progress=False)
 
 
 @cache
 def _measures() -> Any:
-    return jmdp.compare_runs({"a": several, "b": several}, seed=0, samples=4, progress=False)
+    return jmdp.compare_runs({"a": several, "b": several}, seed=0, max_samples=4, progress=False)
 
 
 _RESULTS: dict[str, tuple[Callable[[], Any], list[Any]]] = {

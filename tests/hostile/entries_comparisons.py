@@ -44,15 +44,20 @@ def settings(rng: np.random.Generator, *without: str) -> Arguments:
         "confidence": 0.9,
         "precision": None,
         "indifference": None,
-        "samples": int(rng.choice([2, 8, 40])),
-        "seconds": None,
-        "return_range": [None, (-10.0, 20.0)][rng.integers(2)],
-        "tie_tolerance": 0.0,
+        "samples": None,
+        "max_samples": int(rng.choice([2, 8, 40])),
+        "max_seconds": None,
+        "looks": "scheduled",
+        "assume": [None, jmdp.Assumptions(return_range=(-10.0, 20.0))][rng.integers(2)],
         "progress": False,
     }
-    several_choices = rng.integers(4)
+    several_choices = rng.integers(5)
     if several_choices < 2:
         found["precision" if several_choices else "indifference"] = 0.5
+    if several_choices == 2:
+        found |= {"samples": found["max_samples"], "max_samples": None}
+    if several_choices == 3:
+        found["looks"] = "planned"
     return {name: value for name, value in found.items() if name not in without}
 
 
@@ -81,7 +86,6 @@ def _compare(rng: np.random.Generator) -> Arguments:
         **settings(rng),
         "max_steps": None,
         "horizon": 3,
-        "reward_bound": None,
         "policies": None,
     }
 
@@ -100,7 +104,6 @@ def _compare_policies(rng: np.random.Generator) -> Arguments:
         **settings(rng),
         "max_steps": None,
         "horizon": 3,
-        "reward_bound": None,
     }
     if found["baseline"] and rng.random() < 0.5:
         found |= {"precision": None, "indifference": None, "margin": [0.5, "2%"][rng.integers(2)]}
@@ -116,7 +119,8 @@ def _compare_runs(rng: np.random.Generator) -> Arguments:
         **settings(rng),
     }
     if measures:
-        found |= {"precision": {"cost": 0.5}, "indifference": None, "tie_tolerance": {"wait": 0.1}}
+        found |= {"precision": {"cost": 0.5}, "indifference": None, "samples": None, "max_samples": 40}
+        found["assume"] = jmdp.Assumptions(tie_tolerance={"wait": 0.1})
     return found
 
 
@@ -166,13 +170,13 @@ def _returned(name: str, valid: Any, call: Callable[[Any], Any]) -> Entry:
     return Entry(name, call, lambda rng: {"returned": valid}, check=sound, answer=numbers, then=THEN)
 
 
-_SHORT: Arguments = {"seed": 1, "samples": 4, "discount": 0.5, "horizon": 2, "progress": False}
+_SHORT: Arguments = {"seed": 1, "max_samples": 4, "discount": 0.5, "horizon": 2, "progress": False}
 
 
 def _rewarded(returned: Any) -> Any:
     """Action 1 earns this in every other state."""
     simulator = walk(reward=lambda s, a, u: returned if a and s % 2 else float(u))
-    return jmdp.compare(simulator, 1, alternate, **_SHORT)
+    return jmdp.compare(simulator, alternate, state=1, **_SHORT)
 
 
 def _rewarded_episodes(returned: Any) -> Any:
@@ -182,7 +186,7 @@ def _rewarded_episodes(returned: Any) -> Any:
 
 def _moved(returned: Any) -> Any:
     simulator = walk(reward=lambda s, a, u: float(u) * (1 + a), next_state=lambda s, a, u: returned if a else 0)
-    return jmdp.compare(simulator, 0, lambda observation: 0, **_SHORT | {"horizon": 3})
+    return jmdp.compare(simulator, lambda observation: 0, state=0, **_SHORT | {"horizon": 3})
 
 
 def _moved_locally(returned: Any) -> Any:
@@ -192,30 +196,33 @@ def _moved_locally(returned: Any) -> Any:
 
 
 def _ended(returned: Any) -> Any:
-    return jmdp.compare(walk(terminal=lambda s: returned if s > 1 else False), 1, alternate, **_SHORT)
+    return jmdp.compare(walk(terminal=lambda s: returned if s > 1 else False), alternate, state=1, **_SHORT)
 
 
 def _observed(returned: Any) -> Any:
-    return jmdp.compare(walk(observe=lambda s: returned), 1, lambda observation: 0, **_SHORT)
+    return jmdp.compare(walk(observe=lambda s: returned), lambda observation: 0, state=1, **_SHORT)
 
 
 def _observed_by_table(returned: Any) -> Any:
-    return jmdp.compare(walk(observe=lambda s: returned), 1, [0, 1, 0, 1, 0], **_SHORT)
+    return jmdp.compare(walk(observe=lambda s: returned), [0, 1, 0, 1, 0], state=1, **_SHORT)
 
 
 def _begun(returned: Any) -> Any:
     simulator = walk(start=lambda rng: returned, next_state=lambda s, a, u: a, reward=lambda s, a, u: float(u) + a)
-    return jmdp.compare(simulator, None, lambda observation: 0, **_SHORT)
+    return jmdp.compare(simulator, lambda observation: 0, **_SHORT)
 
 
 def _drawn(returned: Any) -> Any:
     return jmdp.compare(
-        walk(luck=lambda rng: returned, reward=lambda s, a, u: a, next_state=lambda s, a, u: s), 1, alternate, **_SHORT
+        walk(luck=lambda rng: returned, reward=lambda s, a, u: a, next_state=lambda s, a, u: s),
+        alternate,
+        state=1,
+        **_SHORT,
     )
 
 
 def _chosen(returned: Any) -> Any:
-    return jmdp.compare(walk(), 1, lambda observation: returned, **_SHORT)
+    return jmdp.compare(walk(), lambda observation: returned, state=1, **_SHORT)
 
 
 def _chosen_with_luck(returned: Any) -> Any:
@@ -223,7 +230,9 @@ def _chosen_with_luck(returned: Any) -> Any:
 
 
 def _chosen_in_table(returned: Any) -> Any:
-    return jmdp.compare(table(), 0, lambda observation: returned, seed=1, samples=4, horizon=2, progress=False)
+    return jmdp.compare(
+        table(), lambda observation: returned, state=0, seed=1, max_samples=4, horizon=2, progress=False
+    )
 
 
 class _Returns:
@@ -240,29 +249,29 @@ class _Returns:
 
 def _object_rewarded(returned: Any) -> Any:
     simulator = ObjectSimulator(lambda: _Returns(returned), 2)
-    return jmdp.compare(simulator, None, lambda observation: 0, **_SHORT)
+    return jmdp.compare(simulator, lambda observation: 0, **_SHORT)
 
 
 def _ran(returned: Any) -> Any:
-    return jmdp.compare_runs({"a": plain, "b": lambda luck: returned}, seed=1, samples=4, progress=False)
+    return jmdp.compare_runs({"a": plain, "b": lambda luck: returned}, seed=1, max_samples=4, progress=False)
 
 
 def _measured(returned: Any) -> Any:
     runs = {"a": several, "b": lambda luck: {"cost": returned, "wait": luck.uniform("y")}}
-    return jmdp.compare_runs(runs, seed=1, samples=4, progress=False)
+    return jmdp.compare_runs(runs, seed=1, max_samples=4, progress=False)
 
 
 def _named_measure(returned: Any) -> Any:
     def run(luck: jmdp.Luck) -> Any:
         return {returned: luck.uniform("x"), "wait": luck.uniform("y")}
 
-    return jmdp.compare_runs({"a": run, "b": run}, seed=1, samples=4, progress=False)
+    return jmdp.compare_runs({"a": run, "b": run}, seed=1, max_samples=4, progress=False)
 
 
 def _named(name: Any, policy: Any, run: Any) -> Any:
     """Names of policies and runs, and one policy and one run of several."""
     jmdp.compare_policies(walk(), tiny.dictionary((name, alternate), ("other", policy)), **_SHORT)
-    return jmdp.compare_runs(tiny.dictionary((name, plain), ("other", run)), seed=1, samples=4, progress=False)
+    return jmdp.compare_runs(tiny.dictionary((name, plain), ("other", run)), seed=1, max_samples=4, progress=False)
 
 
 def _continuous(first: Any, second: Any) -> Any:
@@ -272,7 +281,7 @@ def _continuous(first: Any, second: Any) -> Any:
         def step(self, state: Any, action: Any, shock: jmdp.Shock) -> Any:
             return jmdp.simulators.Step(shock.uniform() * (1 + (action is first)), state, False)
 
-    return jmdp.compare(Continuous(), 0, lambda observation: 0.5, actions=[first, second], **_SHORT)
+    return jmdp.compare(Continuous(), lambda observation: 0.5, state=0, actions=[first, second], **_SHORT)
 
 
 def _study(rng: np.random.Generator) -> Arguments:
@@ -290,9 +299,7 @@ def _study(rng: np.random.Generator) -> Arguments:
         "coupling": [None, jmdp.Synchronous(), jmdp.Local(), jmdp.Independent()][rng.integers(4)],
         "confidence": 0.9,
         "horizon": 3,
-        "reward_bound": None,
-        "return_range": None,
-        "tie_tolerance": 0.0,
+        "assume": None,
         "tolerance": 0.01,
         "progress": False,
     }
@@ -314,9 +321,9 @@ _WHOLE = [
         then=THEN,
     )
     for call, valid, amounts in (
-        (jmdp.compare, _compare, {"samples", "horizon"}),
-        (jmdp.compare_policies, _compare_policies, {"samples", "horizon"}),
-        (jmdp.compare_runs, _compare_runs, {"samples"}),
+        (jmdp.compare, _compare, {"samples", "max_samples", "horizon"}),
+        (jmdp.compare_policies, _compare_policies, {"samples", "max_samples", "horizon"}),
+        (jmdp.compare_runs, _compare_runs, {"samples", "max_samples"}),
     )
 ]
 """Entries with many arguments, which are called more often than others."""

@@ -13,7 +13,7 @@ from jmdp.distribute import process_pool
 from jmdp.errors import SettingsError, SimulatorError
 from jmdp.simulators import Simulator, Step, action_labels
 
-COMPARED: dict[str, Any] = {"seed": 0, "samples": 64, "discount": 0.5, "horizon": 2, "progress": False}
+COMPARED: dict[str, Any] = {"seed": 0, "max_samples": 64, "discount": 0.5, "horizon": 2, "progress": False}
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,7 @@ def zero(observation: Any) -> int:
 
 
 def results(kind: type[Simulator], pool: jmdp.ProcessPool) -> jmdp.Comparison:
-    return jmdp.compare(kind(), 0, zero, pool=pool, **COMPARED)
+    return jmdp.compare(kind(), zero, state=0, pool=pool, **COMPARED)
 
 
 def test_a_simulator_that_cannot_be_pickled(pool: jmdp.ProcessPool) -> None:
@@ -122,7 +122,7 @@ def test_a_simulator_that_cannot_be_pickled(pool: jmdp.ProcessPool) -> None:
 
 def test_a_policy_that_cannot_be_pickled(pool: jmdp.ProcessPool) -> None:
     with pytest.raises(SettingsError, match="cannot be sent to worker processes"):
-        jmdp.compare(Coin(), 0, lambda observation: 0, pool=pool, **COMPARED)
+        jmdp.compare(Coin(), lambda observation: 0, state=0, pool=pool, **COMPARED)
 
 
 def test_a_simulator_that_cannot_be_unpickled(pool: jmdp.ProcessPool) -> None:
@@ -134,7 +134,7 @@ def test_workers_that_end_are_given_up(pool: jmdp.ProcessPool, monkeypatch: pyte
     monkeypatch.setattr(process_pool, "_MAX_DEATHS", 1)
     with pytest.raises(SimulatorError, match="2 workers died"):
         results(Leaves, pool)
-    assert jmdp.compare(Coin(), 0, zero, pool=pool, **COMPARED).best == "1"  # the pool can be used again
+    assert jmdp.compare(Coin(), zero, state=0, pool=pool, **COMPARED).best == "1"  # the pool can be used again
 
 
 def test_an_exception_that_cannot_be_unpickled(pool: jmdp.ProcessPool) -> None:

@@ -19,7 +19,7 @@ from jmdp.simulators import FunctionSimulator, ObjectSimulator
 from jmdp.testing import check_simulator
 
 LONG = 10**5000
-SHORT: dict[str, Any] = {"seed": 1, "samples": 8, "discount": 0.5, "horizon": 2, "progress": False}
+SHORT: dict[str, Any] = {"seed": 1, "max_samples": 8, "discount": 0.5, "horizon": 2, "progress": False}
 
 
 def kind(value: Any) -> str:
@@ -28,7 +28,7 @@ def kind(value: Any) -> str:
 
 
 def compare(**settings: Any) -> jmdp.Comparison:
-    return jmdp.compare(walk(), 1, alternate, **SHORT | settings)
+    return jmdp.compare(walk(), alternate, state=1, **SHORT | settings)
 
 
 def compare_policies(**settings: Any) -> jmdp.PolicyComparison:
@@ -37,7 +37,7 @@ def compare_policies(**settings: Any) -> jmdp.PolicyComparison:
 
 
 def compare_runs(**settings: Any) -> Any:
-    return jmdp.compare_runs({"a": plain, "b": shifted}, **{"seed": 1, "samples": 8, "progress": False} | settings)
+    return jmdp.compare_runs({"a": plain, "b": shifted}, **{"seed": 1, "max_samples": 8, "progress": False} | settings)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -55,6 +55,16 @@ WRONG: dict[str, list[Any]] = {
     "confidence": [0.0, 1.0, math.nan, "0.9", 10**400, [0.9], True],
     "precision": [0.0, -1.0, math.inf, math.nan, "1", True, 10**400, LONG, [1.0]],
     "indifference": [0.0, -1.0, math.inf, "1", True, 10**400, LONG, {1.0}],
+    "samples": [1, 2.5, "8", 10**400, LONG],
+    "max_samples": [1, 2.5, "8", 10**400, LONG],
+    "max_seconds": [0.0, "1", math.nan, LONG],
+    "looks": ["often", 1, None, LONG],
+    "assume": [0.5, (0.0, 1.0), {"return_range": (0.0, 1.0)}, jmdp.Assumptions],
+    "pool": [0, -1, 1.5, "2", True, LONG, object(), jmdp.ProcessPool],
+    "progress": [1, "yes", None, np.array([True, False])],
+}
+
+WRONG_ASSUMPTIONS: dict[str, list[Any]] = {
     "return_range": [
         (1.0, 0.0),
         (0.0,),
@@ -66,11 +76,10 @@ WRONG: dict[str, list[Any]] = {
         3,
         [LONG, 1],
     ],
-    "samples": [1, 2.5, "8", None, 10**400, LONG],
-    "seconds": [0.0, "1", math.nan, LONG],
+    "reward_bound": [0.0, -1.0, math.inf, "1", LONG],
+    "largest_loss": [0.0, -1.0, math.inf, "1", LONG],
+    "rarest": [0.0, 1.0, math.nan, "0.1", LONG],
     "tie_tolerance": [-1.0, math.nan, "0", LONG],
-    "pool": [0, -1, 1.5, "2", True, LONG, object(), jmdp.ProcessPool],
-    "progress": [1, "yes", None, np.array([True, False])],
 }
 
 
@@ -81,6 +90,15 @@ def test_wrong_settings(verb: Any, setting: str) -> None:
         with pytest.raises(SettingsError, match=setting) as caught:
             verb(**{setting: value})
         assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize("name", WRONG_ASSUMPTIONS)
+def test_wrong_assumptions(name: str) -> None:
+    for value in WRONG_ASSUMPTIONS[name]:
+        for given in (value, {"cost": value}):
+            with pytest.raises(SettingsError, match=f"{name} is") as caught:
+                jmdp.Assumptions(**{name: given})
+            assert len(str(caught.value)) < 500
 
 
 @pytest.mark.parametrize(
@@ -102,11 +120,13 @@ def test_wrong_margins(margin: Any) -> None:
 )
 def test_numbers_of_all_kinds_mean_the_same(kind: Any) -> None:
     """All values are exact in every kind, so the answers are equal bit for bit, and stored as plain floats."""
-    settings = {"confidence": 0.875, "indifference": 0.25, "tie_tolerance": 0.125, "return_range": (-8.0, 8.0)}
-    given = {name: kind(value) for name, value in settings.items() if name != "return_range"}
-    given["return_range"] = tuple(map(kind, settings["return_range"]))
+
+    def settings(kind: Any) -> dict[str, Any]:
+        assume = jmdp.Assumptions(tie_tolerance=kind(0.125), return_range=(kind(-8.0), kind(8.0)))
+        return {"confidence": kind(0.875), "indifference": kind(0.25), "assume": assume}
+
     for verb in (compare, compare_policies, compare_runs):
-        one, same = verb(**settings), verb(**given)
+        one, same = verb(**settings(float)), verb(**settings(kind))
         assert numbers(one) == numbers(same)
         assert sound(same, {}) is None
         assert type(same.indifference) is type(same.tie_tolerance) is type(same.confidence) is float
@@ -134,7 +154,7 @@ def test_continued(value: Any) -> None:
 def test_rewards_that_are_no_finite_numbers(value: Any) -> None:
     simulator = walk(reward=lambda s, a, u: value)
     for verb in (
-        lambda: jmdp.compare(simulator, 1, alternate, **SHORT),
+        lambda: jmdp.compare(simulator, alternate, state=1, **SHORT),
         lambda: jmdp.compare_policies(simulator, {"a": alternate, "b": other}, **SHORT),
     ):
         with pytest.raises(SimulatorError, match=r"reward|too large") as caught:
@@ -150,10 +170,10 @@ def test_what_a_user_function_raises_comes_out_unchanged() -> None:
 
     for part in ("reward", "next_state", "luck", "terminal", "start"):
         with pytest.raises(KeyError) as caught:
-            jmdp.compare(walk(**{part: raises}), None, alternate, **SHORT)
+            jmdp.compare(walk(**{part: raises}), alternate, **SHORT)
         assert caught.value is error
     with pytest.raises(KeyError) as caught:
-        jmdp.compare(walk(), 1, raises, **SHORT)
+        jmdp.compare(walk(), raises, state=1, **SHORT)
     assert caught.value is error
     with pytest.raises(KeyError) as caught:
         jmdp.compare_runs({"a": plain, "b": raises}, seed=0, progress=False)
@@ -167,7 +187,7 @@ def test_tensors_that_require_a_gradient() -> None:
 
     def of(make: Any, obs: Any = None, rewarded: Any = float) -> Any:
         simulator = walk(reward=lambda s, a, u: rewarded(u + a), observe=make)
-        return jmdp.compare(simulator, 1, lambda observation: obs if obs is not None else 0, **SHORT)
+        return jmdp.compare(simulator, lambda observation: obs if obs is not None else 0, state=1, **SHORT)
 
     valid = of(lambda s: s)
     assert numbers(of(lambda s: torch.tensor(float(s), requires_grad=True))) == numbers(valid)
@@ -177,7 +197,7 @@ def test_tensors_that_require_a_gradient() -> None:
     ran = jmdp.compare_runs(
         {"a": lambda luck: torch.tensor(plain(luck), dtype=torch.float64), "b": shifted},
         seed=1,
-        samples=8,
+        max_samples=8,
         progress=False,
     )
     assert numbers(ran) == numbers(compare_runs())
@@ -186,14 +206,14 @@ def test_tensors_that_require_a_gradient() -> None:
 def test_as_many_actions_as_one_likes() -> None:
     """Nothing is allocated for each of 2⁴⁰ actions."""
     simulator = FunctionSimulator(lambda s, a, u: u + a % 2, lambda s, a, u: s, 2**40, start=0)
-    found = jmdp.compare(simulator, 0, lambda observation: 2**40 - 1, [0, 2**40 - 1], **SHORT)
+    found = jmdp.compare(simulator, lambda observation: 2**40 - 1, state=0, actions=[0, 2**40 - 1], **SHORT)
     assert found.actions == ["0", str(2**40 - 1)]
     with pytest.raises(SettingsError, match=r"1,099,511,627,776 actions\. Choose at most"):
-        jmdp.compare(simulator, 0, lambda observation: 0, **SHORT)
+        jmdp.compare(simulator, lambda observation: 0, state=0, **SHORT)
     with pytest.raises(SettingsError, match="Choose at most"):
         check_simulator(simulator)
     with pytest.raises(MemoryBudgetError, match="uniform policy"):
-        jmdp.compare(simulator, 0, "uniform", [0, 1], **SHORT)
+        jmdp.compare(simulator, "uniform", state=0, actions=[0, 1], **SHORT)
     for actions in (10**400, LONG, 0, -1, 2.0, True, None, "ab", [["a"], ["b"]], ["a", "a"], ["\ud800", "b"], [1, 2]):
         with pytest.raises(JMDPError, match="action"):
             FunctionSimulator(lambda s, a, u: 0.0, lambda s, a, u: s, actions)  # type: ignore[arg-type]
@@ -217,7 +237,7 @@ def test_labels_of_results(label: Any) -> None:
 
 @pytest.mark.parametrize("p", [0.0, 1.0, -1, math.nan, 5e-324, "0.5", None, 10**400, LONG, [0.5]], ids=kind)
 def test_chances_of_regret(p: Any) -> None:
-    for method in (compare().regret(0).quantile, compare(return_range=(-9, 9)).regret(0).cvar):
+    for method in (compare().regret(0).quantile, compare(assume=jmdp.Assumptions(return_range=(-9, 9))).regret(0).cvar):
         with pytest.raises(SettingsError, match="p is"):
             method(p)
 
@@ -283,7 +303,7 @@ def test_shocks() -> None:
 
 
 def test_an_integer_that_python_does_not_print_is_a_state_like_any_other() -> None:
-    found = jmdp.compare(walk(next_state=lambda s, a, u: LONG + a), 1, lambda observation: 0, **SHORT)
+    found = jmdp.compare(walk(next_state=lambda s, a, u: LONG + a), lambda observation: 0, state=1, **SHORT)
     assert sound(found, {}) is None
 
 
@@ -305,6 +325,6 @@ def test_names_are_cut_in_messages() -> None:
     with pytest.raises(SettingsError, match="Give a string"):
         jmdp.compare_policies(walk(), {LONG: alternate, "b": other}, **SHORT)  # type: ignore[dict-item]
     by_number: dict[Any, Any] = {5: alternate, 6: other}
-    given: dict[str, Any] = {"starts": [0], "baseline": 5, "seed": 0, "samples": 8, "horizon": 2, "progress": False}
+    given: dict[str, Any] = {"starts": [0], "baseline": 5, "seed": 0, "max_samples": 8, "horizon": 2, "progress": False}
     found = jmdp.compare_policies(table(), by_number, **given)
     assert found.baseline == found.reference == "5"

@@ -84,11 +84,11 @@ def compared() -> jmdp.Comparison:
     """Comparison of two actions."""
     return jmdp.compare(
         jmdp.simulators.TabularSimulator(model()),
-        0,
         policy(),
+        state=0,
         seed=0,
         coupling=COUPLING,
-        samples=64,
+        max_samples=64,
         progress=False,
     )
 

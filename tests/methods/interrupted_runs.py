@@ -43,7 +43,7 @@ def slow_walk(luck):
 def comparison(samples, **settings):
     def call(folder):
         return jmdp.compare(
-            simulator(), policy=zero, seed=1, discount=0.95, horizon=40, samples=samples, precision=1e-9,
+            simulator(), policy=zero, seed=1, discount=0.95, horizon=40, samples=samples,
             progress=False, **settings,
         )  # fmt: skip
 
@@ -52,16 +52,14 @@ def comparison(samples, **settings):
 
 def of_policies(folder):
     return jmdp.compare_policies(
-        simulator(), {"zero": zero, "one": one}, seed=1, discount=0.95, horizon=60, samples=600, precision=1e-9,
+        simulator(), {"zero": zero, "one": one}, seed=1, discount=0.95, horizon=60, samples=600,
         progress=False,
     )  # fmt: skip
 
 
 def of_runs(pool):
     def call(folder):
-        return jmdp.compare_runs(
-            {"walk": walk, "slow": slow_walk}, seed=1, samples=1000, precision=1e-9, pool=pool, progress=False
-        )
+        return jmdp.compare_runs({"walk": walk, "slow": slow_walk}, seed=1, samples=1000, pool=pool, progress=False)
 
     return call
 

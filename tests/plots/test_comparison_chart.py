@@ -33,7 +33,7 @@ def asked(reward, names, samples=100, **settings):
         start=0,
         terminal=lambda s: s >= 1,
     )
-    return jmdp.compare(simulator, policy="uniform", seed=7, samples=samples, **({"discount": 0.9} | settings))
+    return jmdp.compare(simulator, policy="uniform", seed=7, max_samples=samples, **({"discount": 0.9} | settings))
 
 
 def noisy(names, scale=1.0, samples=100, **settings):
@@ -57,13 +57,13 @@ def with_gap_errors(comparison, error):
 def inventory(policy):
     world = jmdp.worlds.inventory(capacity=10)
     chosen = "uniform" if policy is None else world.policies[policy]
-    return jmdp.compare(world.model, 3, chosen, seed=0, samples=80)
+    return jmdp.compare(world.model, chosen, state=3, seed=0, max_samples=80)
 
 
 def cart_pole():
     env = pytest.importorskip("gymnasium").make("CartPole-v1")
     env.reset(seed=0)
-    return jmdp.compare(env, policy="uniform", discount=0.95, seed=0, samples=64)
+    return jmdp.compare(env, policy="uniform", discount=0.95, seed=0, max_samples=64)
 
 
 def measured():
@@ -78,7 +78,7 @@ def measured():
         return run
 
     return jmdp.compare_runs({"four": shop(4), "six": shop(6), "eight": shop(8)}, minimize=["left"], seed=0,
-                             samples=300, progress=False)  # fmt: skip
+                             max_samples=300, progress=False)  # fmt: skip
 
 
 CASES = {

@@ -80,12 +80,12 @@ def every_verb():
     policies = {name: (lambda observation, action=action: action) for name, action in rules.items()}
     given = {"seed": 0, "discount": 0.8, "horizon": 10}
     for simulator in (shop(), jmdp.simulators.ObjectSimulator(Queue, {"idle": 0, "serve": 1})):
-        jmdp.compare_policies(simulator, policies, samples=64, **given)
+        jmdp.compare_policies(simulator, policies, max_samples=64, **given)
         jmdp.review(simulator, policies["all"], method=jmdp.RolloutValues(8), **given)
         jmdp.visited_states(simulator, policies["all"], seed=0, count=3)
     assert jmdp.review(WORLD.model, POLICY, seed=0, horizon=10, starts=[2]).exact
     jmdp.compare_runs(
-        {"a": lambda luck: luck.uniform("x"), "b": lambda luck: luck.uniform("x") ** 2}, seed=0, samples=64
+        {"a": lambda luck: luck.uniform("x"), "b": lambda luck: luck.uniform("x") ** 2}, seed=0, max_samples=64
     )
 
 
@@ -153,13 +153,13 @@ def gym():
     for name in ("FrozenLake-v1", "CartPole-v1"):
         env = gymnasium.make(name)
         env.reset(seed=0)
-        jmdp.compare(env, policy="uniform", discount=0.8, seed=0, samples=100)
+        jmdp.compare(env, policy="uniform", discount=0.8, seed=0, max_samples=100)
 
 
 def atari():
     pong = jmdp.simulators.ALESimulator("pong", sticky=0.25)
     state = pong.start(jmdp.Shock.of_sample(0, 0))
-    jmdp.compare(pong, state, "uniform", ["NOOP", "RIGHT"], discount=0.5, seed=0, samples=20)
+    jmdp.compare(pong, "uniform", state=state, actions=["NOOP", "RIGHT"], discount=0.5, seed=0, max_samples=20)
 
 
 def jax():
@@ -170,13 +170,13 @@ def jax():
         ["stay", "go"],
         start=lambda key: jnp.zeros(()),
     )
-    jmdp.compare(walk, policy="uniform", discount=0.8, seed=0, samples=50)
+    jmdp.compare(walk, policy="uniform", discount=0.8, seed=0, max_samples=50)
 
 
 def gymnax():
     import gymnax
 
-    jmdp.compare(gymnax.make("CartPole-v1")[0], policy="uniform", discount=0.8, seed=0, samples=50)
+    jmdp.compare(gymnax.make("CartPole-v1")[0], policy="uniform", discount=0.8, seed=0, max_samples=50)
 
 
 def nn():

@@ -29,9 +29,9 @@ methods = [
 for method in methods:
     found = jmdp.evaluate(model, policy, jmdp.Local(), method, throw=False)
     print(type(method).__name__, found.gap(0, 0, 1).mean.hex(), file=console)
-print(jmdp.compare(model, 0, policy, seed=0, samples=100).gap("U", "D").mean.hex(), file=console)
+print(jmdp.compare(model, policy, state=0, seed=0, max_samples=100).gap("U", "D").mean.hex(), file=console)
 runs = {{"a": lambda luck: luck.uniform("x"), "b": lambda luck: luck.uniform("x") ** 2}}
-print(jmdp.compare_runs(runs, seed=0, samples=100).gap("a", "b").mean.hex(), file=console)
+print(jmdp.compare_runs(runs, seed=0, max_samples=100).gap("a", "b").mean.hex(), file=console)
 """
 
 ODD = {

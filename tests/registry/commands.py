@@ -45,7 +45,7 @@ class Call(NamedTuple):
 
 
 METHODS = ("exact-pairs", "exact-distribution", "reachable-pairs", "jipe", "monte-carlo", "incremental")
-SAMPLING = "--samples 64 --horizon 4"
+SAMPLING = "--max-samples 64 --horizon 4"
 COMMANDS = {
     "evaluate": Call(
         "{world}", "mean return in state", tuple(f"inventory --state 0 --method {method}" for method in METHODS)

@@ -93,7 +93,7 @@ class Walk(Simulator):
 
 
 class Choices(Walk):
-    """A third action is much worse, and is eliminated soon."""
+    """Two actions are nearly equal. A third is much worse, and is eliminated soon."""
 
     def __init__(self) -> None:
         super().__init__((*PLAIN, "lose"))
@@ -101,7 +101,7 @@ class Choices(Walk):
     def step(self, state: tuple[int, int], action: int, shock: Shock) -> Step:
         """One step."""
         found = super().step(state, action, shock)
-        return found._replace(reward=found.reward - 5 * (action == 2))
+        return found._replace(reward=found.reward - (0.0, 0.1, 5.0)[action])
 
 
 @dataclass(frozen=True, repr=False)
@@ -147,7 +147,8 @@ def kinds(case: Case) -> dict[str, Callable[[], Any]]:
 
     walk, policies = Walk(case.names, case.title), case.policies
     up, down = policies.values()
-    common: dict[str, Any] = {"seed": seed, "samples": 60, "progress": False}
+    common: dict[str, Any] = {"seed": seed, "max_samples": 100, "progress": False}
+    fixed: dict[str, Any] = {"seed": seed, "samples": 60, "progress": False}
     steps: dict[str, Any] = {"seed": seed, "horizon": 5, "progress": False}
     states = [(0, 0), (2, 1)]
     return {
@@ -158,15 +159,24 @@ def kinds(case: Case) -> dict[str, Callable[[], Any]]:
             walk, up, jmdp.Local(), jmdp.MonteCarlo(seed=seed, samples=20, states=states)
         ),
         "comparison compare": lambda: jmdp.compare(walk, policy=up, **common),
-        "comparison compare three actions": lambda: jmdp.compare(Choices(), policy=up, **common | {"samples": 100}),
-        "comparison compare in a table": lambda: jmdp.compare(model, 0, p, coupling=jmdp.Local(), **common),
-        "comparison compare with a range": lambda: jmdp.compare(walk, (1, 0), up, return_range=(-1e3, 1e3), **common),
-        "comparison compare_policies": lambda: jmdp.compare_policies(walk, policies, starts=[(0, 0), (1, 1)], **common),
+        "comparison compare three actions": lambda: jmdp.compare(Choices(), policy=up, **common),
+        "comparison compare in a table": lambda: jmdp.compare(model, p, state=0, coupling=jmdp.Local(), **fixed),
+        "comparison compare with a range": lambda: jmdp.compare(
+            walk, up, state=(1, 0), assume=jmdp.Assumptions(return_range=(-1e3, 1e3)), **common
+        ),
+        "comparison compare_policies": lambda: jmdp.compare_policies(
+            walk, policies, starts=[(0, 0), (1, 1)], looks="planned", **common
+        ),
         "comparison compare_policies with a margin": lambda: jmdp.compare_policies(
             walk, policies, baseline=first, margin="5%", **common
         ),
-        "comparison compare_runs": lambda: jmdp.compare_runs(case.runs, minimize=[case.title], **common),
-        "comparison compare_runs, one number": lambda: jmdp.compare_runs(case.single_runs, minimize=True, **common),
+        "comparison compare_runs": lambda: jmdp.compare_runs(
+            case.runs,
+            minimize=[case.title],
+            assume=jmdp.Assumptions(largest_loss={case.title: 5.0}, tie_tolerance={"cost": 0.01}),
+            **common,
+        ),
+        "comparison compare_runs, one number": lambda: jmdp.compare_runs(case.single_runs, minimize=True, **fixed),
         "review": lambda: jmdp.review(walk, up, method=jmdp.RolloutValues(2 + seed % 38), **steps),
         "review of a table": lambda: jmdp.review(model, p, starts=[0], reference=[0] * 4, **steps),
         "reviews": lambda: jmdp.review(walk, down, episodes=6, **steps),

@@ -228,7 +228,7 @@ def _error(setting: Setting, one: Any, state: Any, bad: int, good: int, known: d
     key = simulator.digest(state), bad, good
     if key not in known:
         draws = jmdp.compare(
-            simulator, state, setting.policy, [bad, good], seed=1, samples=_PILOT, precision=1e-9, progress=False,
+            simulator, setting.policy, state=state, actions=[bad, good], seed=1, samples=_PILOT, progress=False,
             coupling=jmdp.Local() if isinstance(setting.simulator, jmdp.TabularJMDP) else jmdp.Synchronous(),
             **{name: setting.settings[name] for name in ("discount", "horizon") if name in setting.settings},
         ).draws.returns  # fmt: skip

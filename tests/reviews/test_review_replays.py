@@ -74,7 +74,7 @@ def test_episodes_are_samples_of_compare_policies(name, policy, discount):
     env = gymnasium.make(name)
     env.reset(seed=0)
     compared = jmdp.compare_policies(
-        env, {"policy": policy, "other": lambda seen: 0}, seed=5, discount=discount, samples=16, precision=1e-9,
+        env, {"policy": policy, "other": lambda seen: 0}, seed=5, discount=discount, samples=16,
         horizon=50, progress=False,
     )  # fmt: skip
     env = gymnasium.make(name)

@@ -186,11 +186,11 @@ def without_many(simulator):
 def test_compare_gives_the_same_result(name):
     simulator, state, policy = CASES[name]
     plain = without_many(simulator)
-    found = [jmdp.compare(one, state, policy, seed=1, samples=200, precision=1e-9) for one in (simulator, plain)]
+    found = [jmdp.compare(one, policy, state=state, seed=1, samples=200) for one in (simulator, plain)]
     assert_equal(found[0].draws.complete, found[1].draws.complete)
     assert str(found[0]) == str(found[1])
     policies = {"given": policy, "uniform": "uniform"}
-    both = [jmdp.compare_policies(one, policies, seed=1, samples=150, horizon=20) for one in (simulator, plain)]
+    both = [jmdp.compare_policies(one, policies, seed=1, max_samples=150, horizon=20) for one in (simulator, plain)]
     assert_equal(both[0].draws.complete, both[1].draws.complete)
     assert str(both[0]) == str(both[1])
 
@@ -250,7 +250,7 @@ def test_states_that_are_not_numbers_are_refused():
 def test_a_step_many_that_differs_from_step_is_found(change):
     simulator = broken(step_many=lambda *given: change(*Level.step_many(*given)))
     with pytest.raises(SimulatorError, match="step_many returns"):
-        jmdp.compare(simulator, 2, "uniform", seed=0)
+        jmdp.compare(simulator, "uniform", state=2, seed=0)
     assert "step_many differs" in [finding.kind for finding in check_simulator(simulator, 2)]
     assert check_simulator(Level(), 2) == []
     assert check_simulator(Drift()) == []
@@ -263,7 +263,7 @@ def test_a_difference_in_rare_states_is_found_when_samples_are_repeated():
 
     simulator = broken(step_many=late)
     with pytest.raises(SimulatorError, match="step_many"):
-        jmdp.compare(simulator, 4, [0] * 6, seed=0)
+        jmdp.compare(simulator, [0] * 6, state=4, seed=0)
 
 
 def test_policies_that_depend_on_other_observations_are_refused_or_called_one_by_one():

@@ -108,5 +108,7 @@ def test_nothing_is_earned_where_all_is_over():
     world = jmdp.worlds.windy_gridworld(2, 2, step_reward=-1.0)
     (goal,) = np.flatnonzero(world.model.terminal)
     assert TabularSimulator(world.model).step(int(goal), 0, Shock(bytes(16))) == (0.0, goal, True)
-    found = jmdp.compare(world.model, int(goal), world.policies["uniform"], seed=0, samples=64, progress=False)
+    found = jmdp.compare(
+        world.model, world.policies["uniform"], state=int(goal), seed=0, max_samples=64, progress=False
+    )
     assert (found.draws.returns == 0).all()

@@ -15,7 +15,7 @@ from jmdp.base.luck import Shock
 from jmdp.errors import SimulatorError
 from jmdp.simulators import GymnasiumSimulator, Simulator, as_simulator
 
-QUIET = {"seed": 3, "discount": 0.9, "horizon": 5, "samples": 16, "progress": False}
+QUIET = {"seed": 3, "discount": 0.9, "horizon": 5, "max_samples": 16, "progress": False}
 
 
 def lander() -> GymnasiumSimulator:

@@ -58,7 +58,7 @@ WAYS = {
 
 
 def compared(simulator, **settings):
-    given = {"policy": lambda seen: 0, "seed": 0, "discount": 0.9, "samples": 100, "precision": 1e-9} | settings
+    given = {"policy": lambda seen: 0, "seed": 0, "discount": 0.9, "samples": 100} | settings
     return jmdp.compare(simulator, **given)
 
 
@@ -137,7 +137,7 @@ def test_gymnax(truncated_ends):
     simulator = jmdp.simulators.GymnaxSimulator(
         (env, params.replace(max_steps_in_episode=5)), truncated_ends=truncated_ends
     )
-    found = jmdp.compare(simulator, policy="uniform", seed=0, discount=0.5, horizon=8, samples=64)
+    found = jmdp.compare(simulator, policy="uniform", seed=0, discount=0.5, horizon=8, max_samples=64)
     assert float(found.draws.returns.max()) == (sum(0.5**t for t in range(5 if truncated_ends else 8)))
     assert found.draws.complete.open_returns.all() != truncated_ends
 
@@ -163,7 +163,7 @@ def test_on_the_command_line(tmp_path, monkeypatch, capsys):
         "        return self.day, reward, False, self.day == 3, {}\n"
     )
     monkeypatch.chdir(tmp_path)
-    line = ["compare", "tape.py:Tape", "--discount", "0.5", "--policy", "0", "--samples", "64", "--quiet"]
+    line = ["compare", "tape.py:Tape", "--discount", "0.5", "--policy", "0", "--max-samples", "64", "--quiet"]
     assert main([*line, "--truncated-ends"]) == 0
     assert capsys.readouterr().out.startswith("1 earns ")
     assert main(line) == 2

@@ -91,7 +91,7 @@ def test_no_terminal_states_and_states_can_be_used():
     assert {int(simulator.observe(state)) for state in states} <= {0, 1, 2, 3, 4, 6, 8, 9, 10, 13, 14}
     for state in states[:20]:
         simulator.step(state, 1, Shock(bytes(16)))
-    found = jmdp.compare(simulator, states[7], "uniform", seed=0, samples=64, discount=0.9, progress=False)
+    found = jmdp.compare(simulator, "uniform", state=states[7], seed=0, max_samples=64, discount=0.9, progress=False)
     assert found.samples >= 32
 
 

@@ -89,7 +89,7 @@ def test_every_state_has_the_result_of_compare(tmp_path, kind):
     assert found.progress.complete
     assert found.progress.failed == 0, found.failures().error.iloc[0]
     rows, states = found.to_dataframe(), given[2]
-    settings = {"samples": budget, "horizon": 60, "progress": False}
+    settings = {"max_samples": budget, "horizon": 60, "progress": False}
     for number, group in rows.groupby("number"):
         seed = int(group.key.iloc[0])
         if kind == "policies":
@@ -102,7 +102,7 @@ def test_every_state_has_the_result_of_compare(tmp_path, kind):
                 if states is PLACES
                 else states[number]
             )
-            again = jmdp.compare(given[0], state, given[1], seed=seed, **settings)
+            again = jmdp.compare(given[0], given[1], state=state, seed=seed, **settings)
         check_rows(group, again)
     assert len(set(rows.key)) == found.progress.states
     assert len(rows) == found.progress.states * len(found.alternatives)
@@ -190,7 +190,7 @@ def test_a_state_that_raises_is_marked_and_the_others_go_on(tmp_path, workers, t
     assert rows.outcome.tolist() == ["FAILED"] * 3
     assert rows[["mean", "gap", "better"]].isna().all(axis=None)
     with pytest.raises(RuntimeError, match="no floor"):
-        jmdp.compare(Drift(), states["bad"], stay, seed=int(failed.key.iloc[0]), samples=64, progress=False)
+        jmdp.compare(Drift(), stay, state=states["bad"], seed=int(failed.key.iloc[0]), max_samples=64, progress=False)
     assert digest(tmp_path) == digest(run(tmp_path / "again", states).path) if workers == 2 else True
 
 
@@ -221,7 +221,13 @@ def test_a_state_of_step_many_that_raises_does_not_spoil_those_beside_it(tmp_pat
     assert failed in ([3], [])
     row = found.to_dataframe().query("number == 2")
     again = jmdp.compare(
-        INVENTORY.simulator, states[2], BASE_STOCK, seed=int(row.key.iloc[0]), samples=64, horizon=30, progress=False
+        INVENTORY.simulator,
+        BASE_STOCK,
+        state=states[2],
+        seed=int(row.key.iloc[0]),
+        max_samples=64,
+        horizon=30,
+        progress=False,
     )
     check_rows(row, again)
 
@@ -437,7 +443,7 @@ def test_states_of_other_types_beside_a_state_do_not_change_it(tmp_path):
     found = jmdp.study(Parity(), stay, states, seed=0, path=tmp_path, budget=64, **given)
     for number, rows in found.to_dataframe().groupby("number"):
         key = int(rows.key.iloc[0])
-        check_rows(rows, jmdp.compare(Parity(), states[number], stay, seed=key, samples=64, **given))
+        check_rows(rows, jmdp.compare(Parity(), stay, state=states[number], seed=key, max_samples=64, **given))
     run_again = jmdp.study(Parity(), stay, states, seed=0, path=tmp_path, budget=64, **given)
     assert run_again.progress.complete
 

@@ -34,7 +34,7 @@ _SECONDS_A_BLOCK = 0.25
 
 _LARGEST_BLOCK = 256
 
-_BY_MEASURE = ("precision", "indifference")
+BY_MEASURE = ("precision", "indifference")
 """Settings that can differ between measures."""
 
 
@@ -97,7 +97,7 @@ def compare_runs(
         eliminated only relative to a baseline.
     """
     given = locals()
-    own = {name: dict(given[name]) for name in _BY_MEASURE if isinstance(given[name], Mapping)}
+    own = {name: dict(given[name]) for name in BY_MEASURE if isinstance(given[name], Mapping)}
     settings = Settings.of({name: value for name, value in given.items() if name not in own})
     for measure in {measure for values in own.values() for measure in values}:
         _settings_of(settings, own, measure)  # raises if a value is wrong

@@ -71,6 +71,7 @@ class Comparison(Tabulated, Savable, Reportable):
     policy: str
     numbers: tuple[Label, ...] | None  # discrete actions as users write them: integers of a table, else indices
     continue_with: Callable[[int, Mapping[str, Any]], Comparison] = field(repr=False)
+    file_version: int | None = None  # 1: from a file of version 1, whose intervals were others
 
     @property
     def evaluation(self) -> Evaluation:

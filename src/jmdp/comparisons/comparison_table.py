@@ -48,6 +48,8 @@ class _Sampled(_Compared, Protocol):
     def ranked(self) -> list[str]: ...
     @property
     def worse_than(self) -> dict[str, str]: ...
+    @property
+    def file_version(self) -> int | None: ...
 
 
 class _Comparison(_Sampled, Protocol):
@@ -176,6 +178,11 @@ def _cells(found: Mapping[str, Estimate]) -> list[str]:
 def assumptions(c: _Sampled) -> list[str]:
     """What the intervals cover and assume."""
     lines = []
+    if c.file_version is not None:
+        lines.append(
+            f"loaded from a file of version {c.file_version}: the outcome is as recorded, the intervals are computed "
+            "anew"
+        )
     if c.limits.assumption is not None:
         lines.append(
             f"{c.run}s are cut at step {c.horizon}; the intervals allow for later rewards, assuming that "

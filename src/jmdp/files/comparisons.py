@@ -63,6 +63,7 @@ class SavedComparison:
     start_probabilities: Floats | None
     measure: str | None
     minimized: bool
+    file_version: int | None = None
     progress: Progress | None
 
     @classmethod
@@ -140,11 +141,11 @@ class SavedComparison:
             raise WrongFieldError("worse_than", "all alternatives")
         if self.numbers is not None and len(self.numbers) != self.labels.size:
             raise WrongFieldError("numbers", f"{len(self.numbers)} numbers of {self.labels.size} actions")
-        if (
-            self.sampling.kind not in ("fixed", "sequential", "planned")
-            or min(self.sampling.most, self.sampling.looks) < 0
-        ):
-            raise WrongFieldError("sampling", f"sampling of the kind {short(self.sampling.kind)}")
+        kind, looks, most = self.sampling.kind, self.sampling.looks, self.sampling.most
+        if kind not in ("fixed", "sequential", "planned") or looks < 1 or most < (2 if kind == "planned" else 0):
+            raise WrongFieldError("sampling", f"{short(kind)} sampling with {looks} looks at {most} samples")
+        if self.assume.by_measure:
+            raise WrongFieldError("assume", "values by measure in the comparison of one measure")
 
 
 _KINDS: dict[type, str] = {Comparison: "actions", PolicyComparison: "policies", RunComparison: "runs"}
@@ -233,10 +234,11 @@ _FIELDS = {
     "start_probabilities": Optional(Array("<f8", "starts")),
     "measure": Optional(TEXT),
     "minimized": FLAG,
+    "file_version": Optional(WHOLE),
     "progress": PROGRESS,
 }
 
-KIND = Kind(SavedComparison, _FIELDS)
+KIND = Kind(SavedComparison, _FIELDS, usual={"file_version": None})
 
 _SEVERAL = {"measures": Listed(Object(lambda: {"SavedComparison": KIND})), "confidence": NUMBER, "progress": PROGRESS}
 

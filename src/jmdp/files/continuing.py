@@ -15,7 +15,7 @@ import numpy as np
 from jmdp.base.settings import short, whole_number
 from jmdp.comparisons.compare import action_question
 from jmdp.comparisons.compare_policies import policy_question
-from jmdp.comparisons.compare_runs import RunQuestion, run_question
+from jmdp.comparisons.compare_runs import BY_MEASURE, RunQuestion, run_question
 from jmdp.comparisons.comparison import Comparison
 from jmdp.comparisons.policy_comparison import PolicyComparison
 from jmdp.comparisons.question import Question
@@ -42,6 +42,10 @@ class Progress:
     looks: int = 1
     minimize: bool | tuple[str, ...] | None = None  # of runs
     own: Mapping[str, Mapping[str, Any]] | None = None  # settings of single measures of runs
+
+    def __post_init__(self) -> None:
+        if not set(self.own or ()) <= set(BY_MEASURE):
+            raise WrongFieldError("progress.own", f"settings that no measure has: {short(sorted(self.own or ()))}")
 
     @classmethod
     def of(cls, continue_with: Any) -> Progress | None:
@@ -172,39 +176,6 @@ class _Minimize(Type):
         return node if node is None or isinstance(node, bool) else Listed(TEXT).decode(node, source, place, sizes)
 
 
-class _Own(Type):
-    """Settings of single measures: numbers, or ranges."""
-
-    def encode(self, value: Any, sink: Any, place: str) -> Any:
-        return None if value is None else _BY_MEASURE.encode(
-            {name: {key: _list(one) for key, one in values.items()}
-             for name, values in value.items()}, sink, place)  # fmt: skip
-
-    def decode(self, node: Any, source: Any, place: str, sizes: Any) -> Any:
-        if node is None:
-            return None
-        found = _BY_MEASURE.decode(node, source, place, sizes)
-        if not set(found) <= {"precision", "indifference", "return_range", "tie_tolerance"}:
-            raise WrongFieldError(place, f"settings that no measure has: {short(sorted(found))}")
-        for name, values in found.items():
-            for key, one in values.items():
-                if one and len(one) != (2 if name == "return_range" else 1):
-                    raise WrongFieldError(place, f"{short(one)} as {name} of {short(key)}")
-        return {name: {key: _setting(one) for key, one in values.items()} for name, values in found.items()}
-
-
-def _list(setting: Any) -> list[Any]:
-    """A number or a range as a list, which is empty for None."""
-    return [] if setting is None else list(setting) if isinstance(setting, tuple) else [setting]
-
-
-def _setting(numbers: tuple[float, ...]) -> Any:
-    """What `_list` made a list of."""
-    return None if not numbers else numbers if len(numbers) == 2 else numbers[0]
-
-
-_BY_MEASURE = ByName(ByName(Listed(NUMBER)))
-
 _PROGRESS_FIELDS = {
     "settings": schema.SETTINGS,
     "active": Listed(WHOLE),
@@ -213,7 +184,7 @@ _PROGRESS_FIELDS = {
     "decided": FLAG,
     "looks": WHOLE,
     "minimize": _Minimize(),
-    "own": _Own(),
+    "own": Optional(ByName(ByName(Optional(NUMBER)))),
 }
 
 PROGRESS = Optional(Object(lambda: {"Progress": Kind(Progress, _PROGRESS_FIELDS)}))

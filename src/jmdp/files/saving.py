@@ -19,6 +19,7 @@ from jmdp.files import comparisons, evaluations, learned, netcdf, reviews, schem
 from jmdp.files.kinds import Kind, Object
 from jmdp.files.opening import path_text
 from jmdp.files.types import Sink, WrongFieldError
+from jmdp.files.version_1 import upgraded
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.calibration import Calibration
 from jmdp.results.evaluation import Evaluation
@@ -132,6 +133,7 @@ def _object(record: Any, source: Any, name: str) -> Any:
             f"{name} has version {short(record['schema'])} of the format; this jmdp reads versions up to "
             f"{schema.VERSION}. Update jmdp, or save the result again."
         )
+    saved = upgraded(record["object"]) if record["schema"] == 1 else record["object"]
     forms = {form.name: form for form in (*_FORMS.values(), _LEARNED)}
-    found = Object(lambda: {key: form.kind for key, form in forms.items()}).decode(record["object"], source, "", {})
-    return forms[record["object"]["class"]].restored(found)
+    found = Object(lambda: {key: form.kind for key, form in forms.items()}).decode(saved, source, "", {})
+    return forms[saved["class"]].restored(found)

@@ -23,6 +23,7 @@ from jmdp.files.types import (
     TEXT,
     WHOLE,
     Array,
+    ByMeasure,
     ByName,
     LabelsOf,
     Listed,
@@ -164,11 +165,11 @@ LIMITS = Object(
 MARGIN = Object(lambda: {"Margin": Kind(Margin, {"size": NUMBER, "relative": FLAG})})
 
 _ASSUMPTIONS = {
-    "return_range": Optional(Tuple(NUMBER, 2)),
+    "return_range": ByMeasure(Optional(Tuple(NUMBER, 2))),
     "reward_bound": Optional(NUMBER),
-    "largest_loss": Optional(NUMBER),
-    "rarest": NUMBER,
-    "tie_tolerance": NUMBER,
+    "largest_loss": ByMeasure(Optional(NUMBER)),
+    "rarest": ByMeasure(NUMBER),
+    "tie_tolerance": ByMeasure(NUMBER),
 }
 
 ASSUMPTIONS = Object(lambda: {"Assumptions": Kind(Assumptions, _ASSUMPTIONS)})

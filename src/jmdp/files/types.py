@@ -184,6 +184,25 @@ class ByName(Type):
         return found
 
 
+@dataclass(frozen=True)
+class ByMeasure(Type):
+    """A value, or values of one type by name of a measure."""
+
+    of: Type
+
+    def encode(self, value: Any, sink: Sink, place: str) -> Any:
+        """The value, or an object with the pairs of names and values."""
+        if isinstance(value, Mapping):
+            return {"measures": ByName(self.of).encode(value, sink, place)}
+        return self.of.encode(value, sink, place)
+
+    def decode(self, node: Any, source: Source, place: str, sizes: Sizes) -> Any:
+        """The value, or a dictionary."""
+        if type(node) is dict and set(node) == {"measures"}:
+            return ByName(self.of).decode(node["measures"], source, place, sizes)
+        return self.of.decode(node, source, place, sizes)
+
+
 class _Any(Type):
     def encode(self, value: Any, sink: Sink, place: str) -> Any:
         return value

@@ -213,7 +213,7 @@ def test_compare(kind):
     expected = SEVENTEEN[kind][1]
 
     def compared():
-        return jmdp.compare(standing(kind), policy=lambda seen: 0, discount=0.5, seed=0, samples=64, progress=False)
+        return jmdp.compare(standing(kind), policy=lambda seen: 0, discount=0.5, seed=0, max_samples=64, progress=False)
 
     if isinstance(expected, Outcome):
         assert compared().outcome is expected
@@ -251,6 +251,6 @@ def test_a_deterministic_environment_has_one_future_and_no_fault():
 def test_equal_returns_under_a_policy_that_draws_are_not_one_future():
     env = gymnasium.make("MountainCar-v0")
     env.reset(seed=0)
-    found = jmdp.compare(env, policy="uniform", discount=0.5, seed=0, samples=80, progress=False)
+    found = jmdp.compare(env, policy="uniform", discount=0.5, seed=0, max_samples=80, progress=False)
     assert found.draws.complete.one_future  # −1 in every step
     assert found.outcome is Outcome.BUDGET_EXHAUSTED

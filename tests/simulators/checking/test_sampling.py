@@ -121,7 +121,7 @@ class RarelyImpure(Store):
 
 
 def compared(simulator, policy=lambda stock: 1, coupling=COUPLINGS[1], **settings):
-    settings = {"discount": 0.8, "seed": 0, "samples": 64, "progress": False} | settings
+    settings = {"discount": 0.8, "seed": 0, "max_samples": 64, "progress": False} | settings
     return jmdp.compare(simulator, policy=policy, coupling=coupling, **settings)
 
 

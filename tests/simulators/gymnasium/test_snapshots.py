@@ -145,7 +145,7 @@ def test_the_users_environment_is_left_where_it_stood():
     place, generator = env.core.place, env.np_random
     simulator = GymnasiumSimulator(env, save=save, restore=restore)
     comparisons = [
-        jmdp.compare(simulator, policy=lambda obs: 1, seed=0, discount=0.5, samples=8, horizon=4) for _ in range(2)
+        jmdp.compare(simulator, policy=lambda obs: 1, seed=0, discount=0.5, max_samples=8, horizon=4) for _ in range(2)
     ]
     assert (env.core.place, env.np_random) == (place, generator)
     assert comparisons[0].draws.returns.tolist() == comparisons[1].draws.returns.tolist()

@@ -588,8 +588,8 @@ def test_equal_sums_of_other_steps_are_ties_at_discount_1():
         return reward, 2 * (t + 1) + first, jnp.bool_(False)
 
     simulator = JaxSimulator(step, 2)
-    settings = {"policy": lambda state: jnp.array([0.5, 0.5]), "seed": 0, "samples": 200, "horizon": 5}
-    found = jmdp.compare(simulator, jnp.int32(0), discount=1.0, **settings)
+    settings = {"policy": lambda state: jnp.array([0.5, 0.5]), "seed": 0, "max_samples": 200, "horizon": 5}
+    found = jmdp.compare(simulator, state=jnp.int32(0), discount=1.0, **settings)
     assert np.array_equal(found.draws.returns, np.ones((found.samples, 2)))
     assert found.superiority(0, 1).high < 0.05
     assert found.superiority(1, 0).high < 0.05

@@ -92,7 +92,7 @@ class RarelyGrowingShop(GrowingShop):
 def test_a_generator_made_after_the_trial_is_refused():
     """In the list of an attribute, whose type does not change."""
     rules = {"a": lambda stock: 0, "b": lambda stock: 1}
-    settings = {"seed": 1, "discount": 1.0, "horizon": 30, "samples": 200, "precision": 1e-9, "progress": False}
+    settings = {"seed": 1, "discount": 1.0, "horizon": 30, "samples": 200, "progress": False}
     with pytest.raises(SimulatorError, match=r"After 22 steps GrowingShop .*: customers\[0\]\.rng"):
         jmdp.compare_policies(ObjectSimulator(GrowingShop, actions=2), rules, **settings)
     with pytest.raises(SimulatorError, match=r"RarelyGrowingShop .*: customers\[0\]\.rng"):

@@ -146,7 +146,7 @@ class Uneven(Shop):
 def test_actions_that_draw_differently_are_refused():
     """The draws of the object's own generator are logged."""
     with pytest.raises(jmdp.errors.SimulatorError, match="out of step"):
-        jmdp.compare(simulator_of(Uneven), policy=up_to_six, discount=0.9, seed=0, samples=32)
+        jmdp.compare(simulator_of(Uneven), policy=up_to_six, discount=0.9, seed=0, max_samples=32)
 
 
 def test_global_generators_are_as_before():
@@ -174,9 +174,7 @@ def test_mean_and_variance_of_a_gap_are_those_of_the_closed_form():
     mean, variance, n = 10 * float(np.mean(gaps)), 10 * float(np.var(gaps)), 800
     simulator = ObjectSimulator(Newsvendor, actions=7, observe=lambda shop: 0)
     rules = {"four": lambda seen: 4, "two": lambda seen: 2}
-    found = jmdp.compare_policies(
-        simulator, rules, seed=0, discount=1.0, horizon=10, samples=n, precision=1e-9, progress=False
-    )
+    found = jmdp.compare_policies(simulator, rules, seed=0, discount=1.0, horizon=10, samples=n, progress=False)
     gap = found.gap("four", "two")
     assert abs(gap.mean - mean) < 4.5 * math.sqrt(variance / n)
     assert abs(gap.std**2 / variance - 1) < 4.5 * math.sqrt(2 / n)  # kurtosis of a sum of ten is below 3
@@ -198,7 +196,7 @@ def test_a_deterministic_object_needs_one_rollout():
 def test_values_of_actions():
     named = ObjectSimulator(Shop, actions={"none": 0, "many": 3})
     free = ObjectSimulator(Shop)
-    rules = {"policy": up_to_six, "discount": 0.9, "seed": 0, "samples": 32, "horizon": 5}
+    rules = {"policy": up_to_six, "discount": 0.9, "seed": 0, "max_samples": 32, "horizon": 5}
     one = jmdp.compare(free, actions={"none": 0, "many": 3}, **rules)
     other = jmdp.compare(named, **rules | {"policy": lambda stock: "many" if stock < 6 else "none"})
     assert "copied by pickle" in repr(free)
@@ -237,7 +235,7 @@ def test_worker_processes_change_nothing(two_workers):
     for kind in (Shop, LambdaShop):
         simulator = ObjectSimulator(kind, actions=4)
         found = [
-            jmdp.compare(simulator, policy=up_to_six, discount=0.9, seed=0, samples=64, horizon=8, pool=pool)
+            jmdp.compare(simulator, policy=up_to_six, discount=0.9, seed=0, max_samples=64, horizon=8, pool=pool)
             for pool in (None, two_workers)
         ]
         assert str(found[0]) == str(found[1])
@@ -271,7 +269,7 @@ def test_a_mesa_model():
 
     simulator = ObjectSimulator(Epidemic, {"open": 0.5, "closed": 0.1}, step=month)
     assert "copies      by pickle" in simulator.report or "copies      by deepcopy" in simulator.report
-    found = jmdp.compare(simulator, policy=lambda ill: 0, discount=0.9, seed=0, samples=32, horizon=5)
+    found = jmdp.compare(simulator, policy=lambda ill: 0, discount=0.9, seed=0, max_samples=32, horizon=5)
     assert not [finding for finding in jmdp.testing.check_simulator(simulator, steps=1) if finding.fault]
     assert found.gap("open", "closed").correlation > 0.2
 
@@ -304,6 +302,6 @@ def test_local_coupling_of_whole_episodes():
     """Policies that act alike have equal returns under `Local`, which compares digests of states."""
     rules = {"a": up_to_six, "b": lambda stock: up_to_six(stock)}
     found = jmdp.compare_policies(
-        simulator_of(Shop), rules, seed=0, discount=0.9, horizon=8, coupling=jmdp.Local(), samples=32
+        simulator_of(Shop), rules, seed=0, discount=0.9, horizon=8, coupling=jmdp.Local(), max_samples=32
     )
     assert found.gap("a", "b").std == 0
