@@ -1,6 +1,7 @@
 """Write a file of each kind of result with this version: ``python tests/files/write_fixtures.py``.
 
 The files stay when the format changes: later versions must read them. A text beside each has what the result prints.
+Intervals of comparisons are computed when they are loaded, so that their texts are written again.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from jmdp import load
 from jmdp.files.schema import VERSION
 from registry.results import SAVED, made, saved
 
@@ -20,6 +22,8 @@ def main() -> None:
     for kind in SAVED:
         (FOLDER / f"{VERSION} {kind}.nc").write_bytes(saved(kind))
         (FOLDER / f"{VERSION} {kind}.txt").write_text(repr(made(kind)) + "\n", encoding="utf-8")
+    for path in FOLDER.glob("* comparison *.nc"):
+        path.with_suffix(".txt").write_text(repr(load(path)) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
