@@ -37,15 +37,15 @@ PARTS: list[tuple[str, list[Layer]]] = [
         "Functions that users call",
         [
             ("studying   studies   reviewing   reviews", "many states; single episodes"),
-            ("evaluate   comparing…", "evaluate, compare, compare_policies, compare_runs"),
-            ("sequential   course   …_question   …_settings", "draw samples until decided"),
+            ("evaluate   comparisons", "evaluate, compare, compare_policies, compare_runs"),
         ],
     ),
     (
         "Computation",
         [
             ("methods", "eight methods, shared code, kernels"),
-            ("results", "Evaluation, Comparison, Gap, Certificate"),
+            ("statistics", "what samples may say: intervals, decisions"),
+            ("results", "Evaluation, Gap, Certificate"),
         ],
     ),
     (

@@ -49,7 +49,7 @@ class PairedEvalCallback(BaseCallback):
     The current policy becomes the best and is saved if the lower confidence limit of the mean gap (now − best) is above
     −`tolerance`. With tolerance 0 it must be known to be better, otherwise to be worse by less than the tolerance. The
     first best policy is that before training. The limit is valid with `confidence` for each evaluation separately, at
-    any stopping time. Evaluations use independent random numbers.
+    all its looks. Evaluations use independent random numbers.
 
     The callback logs ``jmdp/gap``, ``jmdp/gap_low``, ``jmdp/gap_high``, ``jmdp/chance_better``, ``jmdp/mean_return``,
     ``jmdp/best_mean_return``, ``jmdp/episodes``, ``jmdp/pairing_gain`` and ``jmdp/new_best`` to the model's logger.

@@ -186,8 +186,8 @@ INPUTS = {
     "GATE_OLD": "base_stock",
     "GATE_NEW": "reorder",
     "GATE_MARGIN": "2%",
-    "GATE_SAMPLES": "1000",
-    "GATE_SECONDS": "600",
+    "GATE_MAX_SAMPLES": "1000",
+    "GATE_MAX_SECONDS": "600",
     "GATE_SEED": "0",
     "GATE_UNDECIDED": "",
     "GATE_OPTIONS": "",
@@ -199,7 +199,7 @@ INPUTS = {
     ("given", "code", "said"),
     [
         ({}, 0, "passed"),
-        ({"GATE_SAMPLES": "48", "GATE_UNDECIDED": "fail", "GATE_OPTIONS": "--confidence 0.999"}, 1, "failed by"),
+        ({"GATE_MAX_SAMPLES": "48", "GATE_UNDECIDED": "fail", "GATE_OPTIONS": "--confidence 0.999"}, 1, "failed by"),
         ({"GATE_NEW": "x; touch hacked $(touch hacked)"}, 2, "There is no policy"),
     ],
 )

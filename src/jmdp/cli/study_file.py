@@ -90,6 +90,10 @@ def _are_states(value: Any) -> bool:
     return isinstance(value, str) and (value == "all" or (":" in value and _is_text(value)))
 
 
+def _is_probability(value: Any) -> bool:
+    return _is_number(1e-12, 1)(value) and value < 1
+
+
 _COUPLINGS: tuple[str, ...] = get_args(CouplingName)
 _DRAWS: tuple[str, ...] = get_args(PolicyLuck)
 _STATES = (
@@ -110,10 +114,12 @@ _KEYS: dict[str, _Key] = {
     "discount": _Key(_is_number(0, 1), "Give a number from 0 to 1."),
     "budget": _Key(_is_whole(2), "Give a whole number of at least 2."),
     "indifference": _Key(_is_number(0, above=True), "Give a number > 0."),
-    "confidence": _Key(lambda x: _is_number(1e-12, 1)(x) and x < 1, "Give a probability, e.g. 0.95."),
+    "confidence": _Key(_is_probability, "Give a probability, e.g. 0.95."),
     "horizon": _Key(_is_whole(1), "Give a whole number of at least 1."),
     "reward_bound": _Key(_is_number(0, above=True), "Give a number > 0."),
     "return_range": _Key(_is_range, "Give the least and the largest return: return_range = [0, 1]."),
+    "largest_loss": _Key(_is_number(0, above=True), "Give a number > 0."),
+    "rarest": _Key(_is_probability, "Give a probability, e.g. 0.05."),
     "tie_tolerance": _Key(_is_number(0), "Give a number ≥ 0."),
     "coupling": _Key(_is_one_of(_COUPLINGS), f"Use {' or '.join(map(repr, _COUPLINGS))}."),
     "policy_luck": _Key(_is_one_of(_DRAWS), f"Use {' or '.join(map(repr, _DRAWS))}."),

@@ -188,7 +188,7 @@ def _again(result: Comparison | RunComparisons, command: str | None) -> Again:
         indifference=c.indifference,
         margin=None if c.margin is None else str(c.margin),
         **{"samples" if c.summary.sampling.kind == "fixed" else "max_samples": c.samples},
-        assume=_assumed(c),
+        assume=_assumed(list(result.values()) if isinstance(result, RunComparisons) else [result]),
     )
     if _is_precise(c):
         asked.append(f"precision={later('as in the first call')}")
@@ -219,10 +219,14 @@ def _again(result: Comparison | RunComparisons, command: str | None) -> Again:
     return again(command, given, "jmdp.compare", [f"simulator, policy, state=state, actions={actions},", *asked])
 
 
-def _assumed(c: Comparison) -> Assumptions | None:
-    """What the call was told beyond the samples; a bound of rewards that a table has is not."""
-    assume = c.summary.assume
-    return None if assume == Assumptions() else assume
+def _assumed(parts: Sequence[Comparison]) -> Assumptions | None:
+    """What the call was told beyond the samples: by measure where measures differ."""
+    found = {}
+    for name in Assumptions.__dataclass_fields__:
+        values = {getattr(c, "measure", None): getattr(c.summary.assume, name) for c in parts}
+        first = next(iter(values.values()))
+        found[name] = first if all(value == first for value in values.values()) else values
+    return None if Assumptions(**found) == Assumptions() else Assumptions(**found)
 
 
 def _are_named(c: Comparison) -> bool:

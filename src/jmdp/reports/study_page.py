@@ -187,10 +187,8 @@ def _trust(study: Study, states: States) -> list[str]:
         error = 1 - confidence
         said += [
             f"Each state is decided at {confidence_percent(confidence)} confidence, whatever its number of samples. "
-            f"The intervals are valid at any time and allow for the number of {_plural(study)}."
-            + (
-                "" if study.settings.get("return_range") else " They hold for large samples: no return_range was given."
-            ),
+            f"The intervals hold at all scheduled looks and allow for the number of {_plural(study)}."
+            + ("" if study.settings.get("return_range") else " They are large-sample intervals of what was seen."),
             f"That is a statement about one state: of many, up to {100 * error:.3g}% may be decided wrongly on "
             f"average. For all decisions jointly, give confidence=1 - {error:.3g} / {study.progress.states}.",
             "The largest of many estimated gaps is probably overestimated; its interval is that of one state.",

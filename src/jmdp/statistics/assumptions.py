@@ -14,7 +14,7 @@ from jmdp.base.settings import real_number, short
 from jmdp.errors import SettingsError
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Assumptions:
     """What is known of returns beyond the samples: rare settings of comparisons and studies.
 
@@ -61,6 +61,12 @@ class Assumptions:
         default = Assumptions()
         own = {name: values.get(measure, getattr(default, name)) for name, values in self.by_measure.items()}
         return replace(self, **own)
+
+    def __repr__(self) -> str:
+        default = Assumptions()
+        given = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        said = ", ".join(f"{name}={value!r}" for name, value in given.items() if value != getattr(default, name))
+        return f"Assumptions({said})"
 
     def single(self) -> Assumptions:
         """Itself; raises if a field has values by measure."""

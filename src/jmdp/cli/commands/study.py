@@ -33,8 +33,8 @@ _FILE = (
     'whole policies; states, which is "all" (of a table, or of a Gymnasium environment whose state is a number), a '
     'list of states by name or number, "file.py:name" (a list, a dictionary from labels to states, or a function that '
     "returns one), or { visited = 200, every = 25 } for states that the policy visits. Optional: actions, seed, "
-    "discount, budget, indifference, confidence, horizon, reward_bound, return_range, tie_tolerance, coupling, "
-    'policy_luck, truncated_ends, and pool, a number of worker processes or "ray".'
+    "discount, budget, indifference, confidence, horizon, reward_bound, return_range, largest_loss, rarest, "
+    'tie_tolerance, coupling, policy_luck, truncated_ends, and pool, a number of worker processes or "ray".'
 )
 
 
