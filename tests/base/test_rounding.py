@@ -44,8 +44,26 @@ def test_plus_minus_contains_the_interval(value, below, above):
     if number.low == number.high == value:
         assert float(text) == value
         return
+    if " ± " not in text:
+        assert text == rounding.with_ends(number)
+        assert not math.isclose(above, below, rel_tol=0.01)
+        return
     middle, error = map(read, text.split(" ± "))
     assert_within(number, middle - error, middle + error)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (Estimate(0.08, 0.0051, 0.1699), "0.080 [0.005, 0.170]"),  # as 0.080000 ± 0.090090 it would include 0
+        (Estimate(2.43, 1.95, 2.919), "2.43 ± 0.49"),
+        (Estimate(2.43, 1.951, 2.934), "2.43 [1.95, 2.94]"),
+        (Estimate(-0.4, -1.0, -0.2), "-0.40 [-1.00, -0.20]"),
+        (Estimate(0.0, -1.0, 3.0), "0.0 [-1.0, 3.0]"),
+    ],
+)
+def test_an_interval_that_is_not_symmetric_is_printed_with_its_ends(number, text):
+    assert rounding.plus_minus(number) == text
 
 
 @settings(max_examples=500)
@@ -247,9 +265,10 @@ def test_a_printed_gap_contains_its_intervals():
             stored, found = getattr(gap, f"{name}_interval"), re.findall(NUMBER, lines[name])
             if stored is None or math.isnan(getattr(gap, name)):
                 continue
-            middle, error = read(found[0]), read(found[1]) if len(found) > 1 else Fraction(0)
-            if error or stored.width:
-                assert middle - error <= Fraction(stored.low) <= Fraction(stored.high) <= middle + error
+            if stored.width:
+                middle, *ends = map(read, found)
+                low, high = ends if "[" in lines[name] else (middle - ends[0], middle + ends[0])
+                assert low <= Fraction(stored.low) <= Fraction(stored.high) <= high
         bound = gap.inferiority_bound()
         assert ("P(gap" in lines) == (bound < 1)
         if bound < 1:

@@ -3,7 +3,8 @@
 Rounding to the nearest number can print an interval that excludes the true value. Here floats are converted to decimals
 exactly, and ends are rounded outwards.
 
-- `plus_minus` writes ``value ± error``, `with_ends` ``value [low, high]``, both to the digits of the error;
+- `plus_minus` writes ``value ± error`` where that is the interval, `with_ends` ``value [low, high]``, both to the
+  digits of the error;
 - `to_digits` writes a given number of significant digits, `with_decimals` and `ends_to_decimals` of decimals;
 - `percent`, `share_of_cases` and `confidence_percent` write percents, and `at_most` and `at_least` a bound alone;
 - `supported` writes the digits that the whole interval rounds to, without the interval if they are enough;
@@ -40,10 +41,11 @@ class NumberWithError(Protocol):
 
 
 def plus_minus(number: NumberWithError) -> str:
-    """``value ± error``, where [value − error, value + error] as printed contains [low, high].
+    """``value ± error``, or ``value [low, high]`` if the errors to both sides differ by more than the last digit.
 
-    The error has two significant digits, or one if it is below a millionth of the value; the value ends at the same
-    digit. Digits are added if the interval excludes 0 and would otherwise be printed with 0 in it.
+    [value − error, value + error] as printed contains [low, high]. The error has two significant digits, or one if it
+    is below a millionth of the value, where it is only a bound; the value ends at the same digit. Digits are added if
+    the interval excludes 0 and would otherwise be printed with 0 in it.
     """
     value, low, high = float(number), number.low, number.high
     if not math.isfinite(value):
@@ -54,6 +56,9 @@ def plus_minus(number: NumberWithError) -> str:
         return exactly(value)
     error = _distance(Decimal(value), low, high)
     fewest = 1 if error <= abs(Decimal(value)) / 1_000_000 else 2
+    other = min(_EXACT.subtract(Decimal(high), Decimal(value)), _EXACT.subtract(Decimal(value), Decimal(low)))
+    if fewest == 2 and _EXACT.subtract(error, other) > Decimal((0, (1,), _last_digit(value, error, 2))):
+        return with_ends(number)
     for digits in range(fewest, fewest + 1 + _MORE_DIGITS):
         middle = _rounded(Decimal(value), _last_digit(value, error, digits), ROUND_HALF_EVEN)
         off = _leading(_distance(middle, low, high), digits, ROUND_CEILING)

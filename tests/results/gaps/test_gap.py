@@ -158,6 +158,6 @@ def test_a_gap_prints_its_numbers():
         world.model, world.policies["never"], jmdp.Local(), method=jmdp.MonteCarlo(seed=0, samples=100)
     )
     text = str(sampled.gap("3", 0, 1))
-    assert "each ± at 95% confidence" in text
+    assert "each interval at 95% confidence" in text
     mean = re.search(r"mean +(-?\d+\.\d+) ± (\d+\.\d+)\n", text)
     assert len(mean[1].partition(".")[2]) == len(mean[2].partition(".")[2]) <= 3

@@ -49,7 +49,7 @@ def gap(mean, interval, *, confidence=None, values=None, state="3", **more):
         ),
         (
             gap(-0.12345, Interval(-0.13, -0.12), state="here"),
-            "new earns 0.1235 ± 0.0066 less than old on average (certified)",
+            "new earns 0.1235 [0.1199, 0.1301] less than old on average (certified)",
         ),
         (
             gap(-0.000122, Interval(-0.000235, -0.000009), state="here"),

@@ -125,7 +125,10 @@ def _trust(gap: _Gap) -> str:
         return "estimates without error bounds"
     if gap.confidence is None:
         return "certified"
-    return f"each ± at {rounding.confidence_percent(gap.confidence)} confidence" + " (large-sample)" * gap.large_sample
+    return (
+        f"each interval at {rounding.confidence_percent(gap.confidence)} confidence"
+        + " (large-sample)" * gap.large_sample
+    )
 
 
 def _shown(value: float, interval: Interval | None) -> str:
