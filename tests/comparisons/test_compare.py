@@ -30,8 +30,8 @@ def compared(simulator, **settings):
 
 
 def test_a_step_with_known_distributions():
-    """Z(0) = u, Z(1) = u² + 0.2: means 1/2 and 1/3 + 0.2, and the gap is better for u < u_0."""
-    found = compared(one_step(lambda a, u: u if a == 0 else u * u + 0.2), samples=2000)
+    """Z(0) = u, Z(1) = u² + 0.2: means 1/2 and 1/3 + 0.2, and the gap is better for u < u_0. False alarm 1e-5."""
+    found = compared(one_step(lambda a, u: u if a == 0 else u * u + 0.2), samples=2000, confidence=1 - 2.5e-6)
     gap = found.gap(1, 0)
     assert gap.mean_interval is not None
     assert 1 / 30 in gap.mean_interval
@@ -76,16 +76,26 @@ def test_a_tie_up_to_rounding_decides_nothing(parts, size):
     assert found.superiority(1, 0).low == found.superiority(0, 1).low == 0
 
 
-def test_nothing_seen_is_not_nothing():
-    """What never varied still has an interval, and so has a regret never felt."""
-    found = compared(one_step(lambda a, u: 0.0 if a == 0 else 0.01))
-    gap = found.gap(1, 0)
-    assert gap.mean_interval is not None
-    assert gap.mean_interval.low < 0.0099
-    assert gap.mean_interval.high > 0.0101
-    assert found.regret(1).quantile(0.99).high > 0
-    assert found.unseen == pytest.approx(-math.log(0.05) / found.samples)
-    assert "outcomes rarer than about 1 in 101 may be missing" in repr(found)
+def test_a_gap_that_never_varied_has_no_interval_but_a_verdict_that_says_what_would_reverse_it():
+    """Also if it varied by rounding alone; and a regret that was never felt may be possible."""
+    for cost in (0.25, 0.01):  # exact in a float, and not
+        found = compared(one_step(lambda a, u, cost=cost: (u < 0.5) + (0.0 if a == 0 else cost)))
+        assert (found.best, found.samples) == ("1", 64)
+        assert found.gap(1, 0).mean_interval is None
+        assert found.unseen == pytest.approx(1 - 0.01 ** (1 / 64))
+        assert found.break_even == pytest.approx(cost * (1 - found.unseen) / found.unseen)
+        assert found.regret(1).quantile(0.99).high > 0
+        assert "This reverses only if something that happens in fewer than 1 of 14 rollouts, and was" in " ".join(
+            repr(found).split()
+        )
+        assert "the gap to 0 was the same in all samples: no spread was seen, so there is no interval" in " ".join(
+            repr(found).split()
+        )
+        assert f"1 earns {cost} (the same in every rollout) more than 0" in found.answer
+        lost = compared(one_step(lambda a, u, cost=cost: (u < 0.5) + cost * a), assume=jmdp.Assumptions(largest_loss=2))
+        off = 2 * math.log(2 / 0.05) / lost.samples
+        assert lost.gap(1, 0).mean_interval.low == pytest.approx(cost - off, abs=1e-9)
+        assert lost.gap(1, 0).mean_interval.high == pytest.approx(cost + off, abs=1e-9)
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float16, np.int8])
@@ -132,9 +142,9 @@ def test_cut_rollouts_without_any_reward_say_nothing():
     apart = jmdp.Independent()
     found = compared(late, horizon=8, max_samples=100, precision=0.1, coupling=apart)
     assert found.outcome is jmdp.Outcome.BUDGET_EXHAUSTED
-    known = compared(
-        late, horizon=8, max_samples=100, precision=0.1, coupling=apart, assume=jmdp.Assumptions(reward_bound=100.0)
-    )
+    assert found.summary.gap_interval(0, 1).high == math.inf
+    lost = jmdp.Assumptions(reward_bound=100.0, largest_loss=1.0)
+    known = compared(late, horizon=8, max_samples=100, precision=0.1, coupling=apart, assume=lost)
     assert known.gap(0, 1).mean_interval.high >= 2 * 0.9**8 * 1000
 
 
@@ -219,7 +229,7 @@ def test_what_has_no_interval_without_a_range():
     assert found.evaluation.covariance_interval(0, 0, 1) is None
     for estimate in (regret.mean, regret.cvar(0.05), found.variance_reduction(1, 0)):
         assert (estimate.low, estimate.high) == (-math.inf, math.inf)
-    assert "those of means are large-sample approximations" in " ".join(repr(found).split())
+    assert "those of means are large-sample intervals of what was seen" in " ".join(repr(found).split())
     assert found.to_dataframe()[["std low", "mean regret high", "correlation low"]].loc["0"].isna().all()
     gap, regret = bounded.gap(1, 0), bounded.regret(0)
     assert math.sqrt(1 / 48) in gap.std_interval
@@ -233,30 +243,30 @@ def test_what_has_no_interval_without_a_range():
 
 
 def test_the_headline_says_what_would_overturn_it():
-    """With a chance of p = −ln(0.05)/32 an outcome that loses x brings a gap of 0.5 to 0 at x = 0.5 (1 − p)/p."""
-    found = compared(one_step(lambda a, u: 0.5 * a + u))
-    p = -math.log(0.05) / 32
-    assert found.break_even == pytest.approx(0.5 * (1 - p) / p)
-    assert (1 - p) * found.gap(1, 0).mean - p * found.break_even == pytest.approx(0)
-    assert "an event with a chance of 1 in 11 could be missing" in " ".join(repr(found).split())
-    assert "only if 1 then lost more than 4.8 compared with 0" in " ".join(repr(found).split())
-    bounded = compared(one_step(lambda a, u: 0.5 * a + u), assume=jmdp.Assumptions(return_range=(0.0, 1.5)))
+    """With a chance of p an outcome that was not seen and loses x brings a mean gap of `low` to 0 at low (1 − p)/p."""
+    game = one_step(lambda a, u: a * (1 + 0.1 * u) + u)
+    found = compared(game)
+    p, low = 1 - 0.01 ** (1 / 64), found.gap(1, 0).mean_interval.low
+    assert (1 - p) * low - p * found.break_even == pytest.approx(0)
+    said = f"fewer than 1 of {int(1 / p)} rollouts, and was not seen, loses more than {math.floor(found.break_even)} on"
+    assert said in " ".join(repr(found).split())
+    assert found.firm == (found.break_even >= found.draws.returns.max())
+    bounded = compared(game, assume=jmdp.Assumptions(return_range=(0.0, 2.5)))
     assert bounded.break_even is None
-    assert "rare outcomes" not in repr(bounded)
+    assert "reverses" not in repr(bounded)
     assert compared(one_step(lambda a, u: u), max_samples=64).break_even is None
 
 
-def test_gaps_of_one_action_share_the_chance_of_error():
-    from jmdp.statistics import anytime
-
+@pytest.mark.parametrize("settings", [{"samples": 64}, {"max_samples": 64}], ids=repr)
+def test_gaps_of_one_action_share_the_chance_of_error(settings):
     game = one_step(lambda a, u: float(u[a]), 4, luck=lambda rng: rng.normal(size=4))
-    found = compared(game, max_samples=64)
-    gaps = found.draws.returns[:, 0] - found.draws.returns[:, 1]
-    spread = found.draws.returns[:, :2].std(axis=0, ddof=1).max()
-    error = anytime.mean_errors((gaps - gaps.mean())[:, None], 0.05 / 3, spread)[0]
-    assert found.gap(0, 1).mean_interval.width == pytest.approx(2 * error)
-    count = int((gaps > 0).sum())
-    assert found.superiority(0, 1).interval == anytime.chance_interval(count, 64, 0.05 / 3)
+    found = compared(game, **settings)
+    gaps, sampling = found.draws.returns[:, [0]] - found.draws.returns[:, [1]], found.summary.sampling
+    below, above = sampling.mean_errors(gaps, 0.05 / 3)
+    assert found.gap(0, 1).mean_interval.width == pytest.approx(below[0] + above[0])
+    chance = sampling.chance_interval(int((gaps > 0).sum()), 64, 0.05 / 3)
+    assert found.superiority(0, 1).low == pytest.approx(chance.low)
+    assert found.superiority(0, 1).high == pytest.approx(chance.high)
 
 
 def test_rare_losses_are_not_missed_where_returns_are_known_to_be_bounded():
@@ -320,7 +330,7 @@ def test_continued_draws_nothing_twice():
 
 def test_continued_sharpens_what_was_decided():
     first = compared(one_step(lambda a, u: a + u))
-    assert first.samples == 32
+    assert first.samples == 64
     more = first.continued(1000)
     assert (more.samples, more.outcome) == (1000, jmdp.Outcome.BEST_FOUND)
     assert first.continued(10).outcome is jmdp.Outcome.BEST_FOUND
@@ -365,6 +375,22 @@ def test_pickled():
 
 
 @pytest.mark.parametrize(
+    ("assumed", "says"),
+    [
+        ({"return_range": (1, 0)}, "return_range is"),
+        ({"tie_tolerance": -1.0}, "tie_tolerance is -1.0"),
+        ({"tie_tolerance": math.nan}, "tie_tolerance is nan"),
+        ({"rarest": 1.0}, "rarest is 1.0"),
+        ({"largest_loss": 0}, "largest_loss is 0"),
+        ({"reward_bound": -1}, "reward_bound is -1"),
+    ],
+)
+def test_bad_assumptions(assumed, says):
+    with pytest.raises(SettingsError, match=says):
+        jmdp.Assumptions(**assumed)
+
+
+@pytest.mark.parametrize(
     ("settings", "says"),
     [
         ({"samples": 100.0}, "samples is 100.0"),
@@ -379,9 +405,14 @@ def test_pickled():
         ({"discount": 0.9999999}, "Set the number of steps: horizon="),
         ({"discount": 1.0}, "Set the number of steps: horizon="),
         ({"seed": -1}, "seed is -1"),
-        ({"return_range": (1, 0)}, "return_range is"),
-        ({"tie_tolerance": -1.0}, "tie_tolerance is -1.0"),
-        ({"tie_tolerance": math.nan}, "tie_tolerance is nan"),
+        ({"seconds": 1.0}, "Use max_seconds"),
+        ({"samples": 9, "max_samples": 9}, "samples and max_samples are both given"),
+        ({"samples": 9, "precision": 0.1}, "samples and precision are both given"),
+        ({"samples": 9, "indifference": 0.1}, "samples and indifference are both given"),
+        ({"looks": "planned"}, "needs max_samples"),
+        ({"looks": "planned", "samples": 9}, "needs max_samples"),
+        ({"looks": "often"}, "looks is 'often'"),
+        ({"assume": {"rarest": 0.1}}, "assume is"),
     ],
 )
 def test_bad_settings(settings, says):
@@ -455,7 +486,7 @@ def test_as_text_and_as_a_table():
     assert list(frame.index) == ["up", "two\nlines"]
     advantage = "advantage of two\nlines"
     assert frame.loc["up", advantage] == pytest.approx(1)
-    assert (frame[f"{advantage} low"] <= frame[advantage]).all()
+    assert np.isnan(frame.loc["up", f"{advantage} low"])  # a gap that never varied has no interval
 
 
 def test_states_have_luck_of_their_own():

@@ -11,7 +11,6 @@ import pickle
 import gymnasium
 import numpy as np
 import pytest
-from jmdp.statistics.drawn_samples import Sampled
 
 import jmdp
 from jmdp import Independent, Local, Synchronous
@@ -20,7 +19,7 @@ from jmdp.comparisons.sampling import comparison_of
 from jmdp.comparisons.settings import Settings
 from jmdp.errors import LabelError, PolicyError, SettingsError, SimulatorError, UnavailableError
 from jmdp.simulators import FunctionSimulator, Simulator, Step, TabularSimulator, action_labels, episodes
-from jmdp.statistics.drawn_samples import DrawnSamples
+from jmdp.statistics.drawn_samples import DrawnSamples, Sampled
 from reference.episodes import gap_moments
 
 SHARED = Synchronous(policy_luck="shared")

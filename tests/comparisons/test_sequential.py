@@ -50,17 +50,17 @@ def compared(simulator, **settings):
 def test_the_bad_are_eliminated_and_everything_says_so():
     found = compared(game())
     assert (found.best, found.choice, found.survivors) == ("0", "0", ("0",))
-    assert found.counts["2"] == found.counts["3"] == 32
+    assert found.counts["2"] == found.counts["3"] == 64
     assert found.counts["0"] == found.counts["1"] == found.samples > 200
     assert set(found.worse_than) == {"2", "3"}
-    assert found.common_samples("0", "2") == 32
+    assert found.common_samples("0", "2") == 64
     total = sum(found.counts.values())
-    assert f"32 to {found.samples:,} rollouts of each action, {total:,} in total" in repr(found)
+    assert f"64 to {found.samples:,} rollouts of each action, {total:,} in total" in repr(found)
     table = found.to_dataframe()
     assert table["samples"].tolist() == list(found.counts.values())
     assert found.gap("0", "2").mean == pytest.approx(3, abs=1)
     assert found.draws.steps == total
-    assert "32 to" in " ".join(text.get_text() for text in found.plot().findobj(lambda x: hasattr(x, "get_text")))
+    assert "64 to" in " ".join(text.get_text() for text in found.plot().findobj(lambda x: hasattr(x, "get_text")))
 
 
 def test_looks_do_not_depend_on_the_budget_or_on_going_on():
@@ -99,7 +99,7 @@ def test_a_decided_comparison_goes_on_with_those_simulated_last():
     found = compared(game())
     more = found.continued(found.samples + 100)
     assert more.counts["0"] == more.counts["1"] == found.samples + 100
-    assert more.counts["2"] == 32
+    assert more.counts["2"] == 64
     assert more.gap("0", "1").mean_interval.width < found.gap("0", "1").mean_interval.width
 
 
@@ -111,7 +111,7 @@ def test_a_comparison_goes_on_to_a_precision():
     assert found.samples < more.samples < 50_000
     assert more.gap("0", "1").mean_interval.width <= 0.06
     assert (more.draws.returns[: found.samples, :2] == found.draws.returns[:, :2]).all()
-    assert more.counts["2"] == 32
+    assert more.counts["2"] == 64
     last = "decided: every mean gap of the actions that were simulated to the end is known to the requested precision"
     assert last in " ".join(repr(more).split())
     assert more.continued(50_000, precision=0.03).samples == more.samples  # nothing to do
@@ -155,7 +155,7 @@ def test_equal_actions_of_a_table_are_not_sampled_for_ever():
     assert found.outcome is jmdp.Outcome.EQUAL_BEST
     assert found.survivors == ("0", "1")
     assert found.answer.startswith("0 and 1 have equal means, and are the best of 3 actions")
-    assert found.samples == 32
+    assert found.samples == 64
 
 
 def wins(a, b):

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from jmdp.statistics.drawn_samples import Sampled
 from scipy import stats
 from scipy.integrate import quad
 from scipy.stats import binom
@@ -27,7 +26,7 @@ from jmdp.simulators import FunctionSimulator
 from jmdp.simulators.candidates import action_labels
 from jmdp.simulators.draws import ENDED, Draws
 from jmdp.simulators.simulator import Simulator
-from jmdp.statistics.drawn_samples import DrawnSamples
+from jmdp.statistics.drawn_samples import DrawnSamples, Sampled
 from jmdp.statistics.means import looks
 
 ALWAYS = ("mean", "gap mean", "P(better)", "P(worse)", "95% quantile of regret", "unseen", "decision")

@@ -126,7 +126,7 @@ def _all(c: _Compared) -> str:
 
 def _over_second(c: _Compared) -> str:
     by = c.wording.by.removesuffix(" on average")
-    gap = rounding.plus_minus(c.advantage(c.leader, c.runner_up))
+    gap = _size(c, c.advantage(c.leader, c.runner_up))
     often = _how_often(c, c.leader, c.runner_up, f"{c.wording.often.format(first='it')} than {c.runner_up}")
     return f"{by.format(first='it', second=c.runner_up, gap=gap)}, the second best; {often}"
 
@@ -157,10 +157,9 @@ def _between(c: _Compared, first: str, second: str) -> str:
     if gap < 0:
         gap, first, second = gap.negative(), second, first
     n = c.common_samples(first, second)
-    enough = c.summary.decisive(n)
-    if gap.low > 0 and enough:
-        more = c.wording.by.format(first=first, second=second, gap=rounding.plus_minus(gap))
-        unseen = c.unseen_between(first, second)
+    enough, unseen = c.summary.decisive(n), c.unseen_between(first, second)
+    if (gap.low > 0 and enough) or unseen is not None:
+        more = c.wording.by.format(first=first, second=second, gap=_size(c, gap))
         if unseen is not None and not unseen.firm:
             more = f"{first} is better on what was seen: {more}"
         return f"{more} ({effort_of(c, n)}); {_how_often(c, first, second)}{_reversed_by(c, unseen)}"
@@ -173,6 +172,11 @@ def _between(c: _Compared, first: str, second: str) -> str:
         few = f"too few {c.run}s differ for an interval of the mean"
         return f"undecided between {first} and {second}, {few}: {difference}. {_missing(c, n)}"
     return f"undecided between {first} and {second}: {difference}"
+
+
+def _size(c: _Compared, gap: Estimate) -> str:
+    """A mean gap that is known to be positive; without an interval, it was the same in all samples."""
+    return rounding.plus_minus(gap) if gap.has_interval else f"{float(gap):.6g} (the same in every {c.run})"
 
 
 def _reversed_by(c: _Compared, unseen: Unseen | None) -> str:

@@ -301,15 +301,15 @@ class Comparison(Tabulated, Savable, Reportable):
 
         None with a `return_range` too, which bounds them, and if nothing is random.
         """
-        low, n = self.advantage(first, second).low, self.common_samples(first, second)
+        a, b, n = self._at(first), self._at(second), self.common_samples(first, second)
+        low = float(self.summary.verdict_limits(a, (a, b))[0][1])
         if not 0 < low < math.inf or not self.summary.decisive(n) or self.return_range is not None:
             return None
         if self.summary.certain:
             return None
         if (loss := self.summary.assume.largest_loss) is not None:
             return Unseen(low, n, loss, included=True)
-        pair = self.draws.of(self._at(first), self._at(second))
-        return Unseen(low, n, float(np.abs(pair.returns).max()))
+        return Unseen(low, n, float(np.abs(self.draws.of(a, b).returns).max()))
 
     def continued(self, samples: int, *, precision: float | None = None, **given: Any) -> Comparison:
         """Continue to this many rollouts of each action that was not eliminated, or until decided if it is not.

@@ -54,7 +54,7 @@ def examined(question: Question, sampled: Sampled) -> Standing | None:
     reference = rule.reference(question.sign * returns.mean(axis=0), active)
     same = (returns == returns[:, [active.index(reference)]]).all(axis=0)
     tied = {i for i, equal in zip(active, same, strict=True) if equal and n >= _MANY}
-    limits = summary.gap_limits(reference, active, rule.margin)
+    limits = summary.verdict_limits(reference, active, rule.margin)
     leader = reference if rule.baseline is None else summary.ranking[0]
     return rule.examine(reference, active, *limits, tied=tied, leader=leader)
 
@@ -69,7 +69,7 @@ def outcome_of(question: Question, sampled: Sampled, standing: Standing | None) 
         return Outcome.BUDGET_EXHAUSTED
     found = Outcome.SAMPLED if fixed else _OUTCOMES[standing.decision]
     if settings.precision is not None:
-        found = Outcome.PRECISE if _precise(question, sampled, standing) else Outcome.BUDGET_EXHAUSTED
+        found = Outcome.PRECISE if _precise(question, sampled, standing.reference) else Outcome.BUDGET_EXHAUSTED
     decided = found is not Outcome.BUDGET_EXHAUSTED
     stated = question.rule.margin is not None or settings.assume.return_range is not None
     if not stated and n >= _MANY and question.one_future(sampled.samples.complete, decided):
@@ -77,15 +77,16 @@ def outcome_of(question: Question, sampled: Sampled, standing: Standing | None) 
     return found
 
 
-def _precise(question: Question, sampled: Sampled, standing: Standing) -> bool:
-    """Whether all mean gaps, or those to the baseline, are known to ± `precision`."""
-    wide = 2 * (question.settings.precision or 0.0)
-    if any(standing.high[i] - standing.low[i] > wide for i in standing.low):
-        return False  # not even those of the leader
+def _precise(question: Question, sampled: Sampled, reference: int) -> bool:
+    """Whether all mean gaps, or those to the baseline, are known to ± `precision`, or were the same in many samples."""
+    wide, many = 2 * (question.settings.precision or 0.0), len(sampled.samples) >= _MANY
     summary, active = question.summary(sampled), sampled.active
-    references = active if question.rule.baseline is None else ()
-    limits = (summary.gap_limits(i, active) for i in references)
-    return all((high - low <= wide).all() for low, high in limits)
+    others = [i for i in active if i != reference] if question.rule.baseline is None else []
+    for i in (reference, *others):  # most often those of the first are not known
+        low, high = summary.gap_limits(i, active)
+        if not (high - low <= wide if not many else (high - low <= wide) | summary.unvaried(i, active)).all():
+            return False
+    return True
 
 
 def comparison_of(question: Question, sampled: Sampled, interrupted: bool = False) -> Comparison:
@@ -125,8 +126,8 @@ def _best(question: Question, summary: SampleSummary, standing: Standing | None,
     if standing.decision not in (Decision.SETTLED, Decision.MARGIN) and outcome is not Outcome.SAMPLED:
         return None
     leader = summary.ranking[0]
-    ends = [summary.gap_interval(leader, i) for i in range(summary.labels.size) if i != leader]
-    return leader if all(end.low > 0 if question.sign > 0 else end.high < 0 for end in ends) else None
+    others = [i for i in range(summary.labels.size) if i != leader]
+    return leader if all(summary.verdict_limits(leader, (leader, i))[0][1] > 0 for i in others) else None
 
 
 def result_of(question: Question, sampled: Sampled, interrupted: bool = False) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 
 from jmdp.base.arrays import Floats
 from jmdp.statistics import anytime
-from jmdp.statistics.means import FIXED, Sampling
+from jmdp.statistics.means import FIXED, Sampling, median
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,13 @@ class IntervalRule:
         """Rule for samples of which each is exact, because nothing is random."""
         return cls(confidence, anytime.no_slack)
 
-    def errors(self, values: Floats) -> tuple[Floats, Floats]:
-        """How far the means of values [n, A] may be below and above the true ones."""
+    def errors(self, values: Floats, rounding: float) -> tuple[Floats, Floats]:
+        """How far the means of values [n, A] may be below and above the true ones.
+
+        Values that differ by at most `rounding` from the median count as equal to it: otherwise rounding would be
+        taken for a spread that was seen.
+        """
         if self.mean_errors is None:
             return np.zeros(values.shape[1]), np.zeros(values.shape[1])
-        return self.mean_errors(values)
+        middle = median(values)
+        return self.mean_errors(np.where(np.abs(values - middle) <= rounding, middle, values))

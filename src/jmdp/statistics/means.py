@@ -129,8 +129,13 @@ def fixed_errors(values: Floats, error: float) -> tuple[Floats, Floats]:
 
 def _few_differ(values: Floats) -> Booleans:
     """[A], whether fewer than `FEW` samples differ from the most frequent value, which is then the median."""
+    return np.asarray((values != median(values)).sum(axis=0) < FEW)
+
+
+def median(values: Floats) -> Floats:
+    """The lower median [A] of samples [n, A]."""
     middle = (len(values) - 1) // 2
-    return np.asarray((values != np.partition(values, middle, axis=0)[middle]).sum(axis=0) < FEW)
+    return np.asarray(np.partition(values, middle, axis=0)[middle])
 
 
 def sequential_radius(n: int, error: float) -> float:

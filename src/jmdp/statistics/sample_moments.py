@@ -91,7 +91,7 @@ def mean_errors(drawn: Draws, limits: Limits, rule: IntervalRule) -> Floats:
     returns, part = scale.divide(drawn.returns), drawn.open_returns
     off = cut * part + rounding
     if len(returns) > 1:
-        off = off + np.maximum(*rule.errors(returns))
+        off = off + np.maximum(*rule.errors(returns, 2 * rounding))
     with np.errstate(over="ignore", under="ignore"):
         return scale.restore_error(off + np.where(unknown & (part > 0), np.inf, 0.0), 1)
 
@@ -125,11 +125,12 @@ def _moments(
         gaps = own - centred
         variance, noise = covariance_of(gaps, gaps)
         errors[1, a] += _correlation_lost(a, std, covariance[a], lost, lost_gap[a], variance, inverse)
-        errors[2, a] = np.maximum(*rule.errors(returns[:, [a]] - returns)) + 2 * (cut * gap_part[a] + rounding)
+        noise_of_means = np.maximum(*rule.errors(returns[:, [a]] - returns, 4 * rounding))
+        errors[2, a] = noise_of_means + 2 * (cut * gap_part[a] + rounding)
         off = lost_gap[a] + 2 * rounding
         errors[3, a] = quantile * noise + 2 * off * np.sqrt(variance) + off**2
     errors[2, np.arange(A), np.arange(A)] = errors[3, np.arange(A), np.arange(A)] = 0.0
-    mean_error = np.maximum(*rule.errors(returns)) + cut * part + rounding
+    mean_error = np.maximum(*rule.errors(returns, 2 * rounding)) + cut * part + rounding
     return SampleMoments(mean, mean_error, covariance, *errors)
 
 

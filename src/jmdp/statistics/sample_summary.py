@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from jmdp.base.arrays import Floats
+from jmdp.base.arrays import Booleans, Floats
 from jmdp.base.interval import Estimate, Interval
 from jmdp.base.labels import Labels
 from jmdp.models.coupling import Coupling
@@ -23,7 +23,7 @@ from jmdp.statistics.drawn_samples import DrawnSamples
 from jmdp.statistics.interval_rules import IntervalRule
 from jmdp.statistics.limits import Limits
 from jmdp.statistics.margins import Margin
-from jmdp.statistics.means import ENOUGH, Sampling
+from jmdp.statistics.means import ENOUGH, FEW, Sampling
 from jmdp.statistics.pair_means import PairMeans
 from jmdp.statistics.sample_moments import mean_errors, sample_moments
 from jmdp.statistics.unseen import with_largest_loss
@@ -109,41 +109,61 @@ class SampleSummary:
         assert self.return_range is not None
         return BoundedReturns(draws, self.limits, *self.return_range, self.error)
 
-    def gap_limits(self, reference: int, active: Sequence[int], margin: Margin | None = None) -> tuple[Floats, Floats]:
-        """Lower and upper limits of the mean advantage of the reference over each of the `active` alternatives.
+    def verdict_limits(
+        self, reference: int, active: Sequence[int], margin: Margin | None = None
+    ) -> tuple[Floats, Floats]:
+        """Lower and upper limits from which verdicts follow: those of `gap_limits`, or less the margin, if given.
 
-        With a margin, those of the advantage less the margin.
+        A gap that was the same in all samples, and is not 0, has no interval. If returns vary, its limits here are its
+        value: only outcomes that were not seen can reverse its sign, and a verdict states what they would have to cost.
         """
         at = list(active).index(reference)
-        if margin is not None:
-            low, high = np.zeros((2, len(active)))
-            for i in set(range(len(active))) - {at}:
-                excess = self.pair_means(active[i], reference).excess(margin)
-                low[i], high[i] = excess.low, excess.high
-            return low, high
-        low, high = self._gap_limits(self.samples.of(*active), at)
-        return (low, high) if self.sign > 0 else (-high, -low)
+        if margin is None:
+            return self._signed(*self._gap_limits(self.samples.of(*active), at, seen=True))
+        low, high = np.zeros((2, len(active)))
+        for i in set(range(len(active))) - {at}:
+            excess = self.pair_means(active[i], reference).excess(margin)
+            low[i], high[i] = excess.low, excess.high
+        return low, high
+
+    def gap_limits(self, reference: int, active: Sequence[int]) -> tuple[Floats, Floats]:
+        """Lower and upper limits of the mean advantage of the reference over each of the `active` alternatives."""
+        return self._signed(*self._gap_limits(self.samples.of(*active), list(active).index(reference)))
 
     def gap_interval(self, a: int, b: int) -> Interval:
         """Interval of the mean gap E[Z(a)] − E[Z(b)]."""
         low, high = self._gap_limits(self.samples.of(a, b), 0)
         return Interval(float(low[1]), float(high[1]))
 
-    def _gap_limits(self, draws: Draws, at: int) -> tuple[Floats, Floats]:
+    def unvaried(self, reference: int, active: Sequence[int]) -> Booleans:
+        """[active], whether the gap to the reference was the same in all samples, up to rounding."""
+        returns = self.samples.of(*active).returns
+        gaps = returns[:, [list(active).index(reference)]] - returns
+        return np.asarray(np.ptp(gaps, axis=0) <= 4 * self.limits.rounding)
+
+    def _signed(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+        return (low, high) if self.sign > 0 else (-high, -low)
+
+    def _gap_limits(self, draws: Draws, at: int, seen: bool = False) -> tuple[Floats, Floats]:
         """Limits of the mean gaps of the alternative in column `at` less each of the others."""
         if self.return_range is not None:
             return self._bounded(draws).gaps_of(at)
-        scale, limits = self.limits.scale, self.limits
+        n, scale, limits = len(draws.returns), self.limits.scale, self.limits
         returns, rounding = scale.divide(draws.returns), scale.divide(limits.rounding)
-        gaps = (returns[:, [at]] - returns).mean(axis=0)
+        gaps = returns[:, [at]] - returns
+        mean = gaps.mean(axis=0)
         open_part = (draws.ends != draws.ends[:, [at]]).mean(axis=0)
         cut = np.multiply(open_part, scale.divide(limits.cut), out=np.zeros_like(open_part), where=open_part > 0)
-        below, above = self._rule(len(returns)).errors(returns[:, [at]] - returns)
-        if (loss := self.assume.largest_loss) is not None and not self.certain:
-            unseen = scale.divide(loss)
-            below, above = (with_largest_loss(e, unseen, len(returns), self.error) for e in (below, above))
         hidden = 2 * (cut + rounding)
-        low, high = gaps - below - hidden, gaps + above + hidden
+        errors = np.array(self._rule(n).errors(gaps, 4 * rounding))
+        if not self.certain:
+            unvaried = (np.ptp(gaps, axis=0) <= 4 * rounding) & (n > FEW)
+            if seen:
+                errors[:, unvaried & (np.abs(mean) > hidden) & (np.ptp(returns[:, at]) > 2 * rounding)] = 0.0
+            if (loss := self.assume.largest_loss) is not None:
+                errors[:, unvaried] = 0.0
+                errors = with_largest_loss(errors, float(scale.divide(loss)), n, self.error)
+        low, high = mean - errors[0] - hidden, mean + errors[1] + hidden
         low[at] = high[at] = 0.0
         return scale.restore(low), scale.restore(high)
 
