@@ -119,6 +119,20 @@ LAWS = {
         math.sqrt(_PARETO / (_PARETO - 2)) / (_PARETO - 1),
         0.06,
     ),
+    # no constant of an interval was chosen on the rest
+    "uniform": Law(lambda rng, shape: rng.random(shape), 0.5, math.sqrt(1 / 12)),
+    "gamma ½": Law(lambda rng, shape: rng.standard_gamma(0.5, shape), 0.5, math.sqrt(0.5)),
+    "−lognormal ½": Law(
+        lambda rng, shape: -np.exp(0.5 * rng.standard_normal(shape)),
+        -math.exp(0.125),
+        math.sqrt(math.exp(0.5) - math.exp(0.25)),
+    ),
+    "normal, 5% with std 5": Law(
+        lambda rng, shape: rng.standard_normal(shape) * np.where(rng.random(shape) < 0.05, 5.0, 1.0),
+        0.0,
+        math.sqrt(0.95 + 0.05 * 25),
+    ),
+    "80% ties, rest gamma ½": mostly_zero(0.2, lambda rng, shape: rng.standard_gamma(0.5, shape), 0.5, 0.75),
 }
 
 

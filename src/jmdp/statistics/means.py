@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from jmdp.base.arrays import Booleans, Floats
+from jmdp.base.arrays import Floats
 from jmdp.base.interval import Interval
 from jmdp.statistics import anytime
 
@@ -64,7 +64,7 @@ class Sampling:
         """
         if self.kind == "fixed":
             return fixed_errors(values, error)
-        both = _widened(values, self.radius(len(values), error))
+        both = _widened(values, self.radius(len(values), error), error)
         return both, both
 
     def radius(self, n: int, error: float) -> float:
@@ -111,25 +111,29 @@ def fixed_errors(values: Floats, error: float) -> tuple[Floats, Floats]:
     t s/√n, and on the side of the longer tail f |g| s (t²/3 + 1/6)/n in addition: the second term of the Cornish–Fisher
     expansion of the t statistic (Johnson, "Modified t tests and confidence intervals for asymmetrical populations",
     JASA 1978), which there shifts the interval and here only widens it. g is the skewness. f = 20 κ/n, between 1 and 2,
-    for heavy tails, with κ the kurtosis. No interval if fewer than 8 samples differ from the most frequent value.
+    for heavy tails, with κ the kurtosis, times (5%/error)^(1/4): far in the tails the expansion is less accurate.
+
+    If most samples are equal, the few others may all be on the side of the shorter tail. The interval is then widened
+    on both sides, as long as n/κ < 10. There is none if fewer than 8 samples differ from the most frequent value.
     """
     n = len(values)
     below, above = np.full((2, values.shape[1]), np.inf)
     if n <= FEW:
         return below, above
     std, skewness, kurtosis = shape_of(values)
-    t = FIXED.radius(n, error)
+    t, differ = FIXED.radius(n, error), _differ_from_median(values)
     skewness = skewness * math.sqrt(n * (n - 1)) / (n - 2)
-    tail = np.clip(20 * kurtosis / n, 1, 2) * skewness * std * (t * t / 3 + 1 / 6) / n
-    known = ~_few_differ(values)
-    below[known] = (t * std / math.sqrt(n) + np.maximum(-tail, 0))[known]
-    above[known] = (t * std / math.sqrt(n) + np.maximum(tail, 0))[known]
+    factor = np.clip(20 * kurtosis / n, 1, 2) * max(1.0, 0.05 / error) ** 0.25
+    tail = factor * skewness * std * (t * t / 3 + 1 / 6) / n
+    both, known = (differ < n / 2) & (n < 10 * kurtosis), differ >= FEW
+    for off, side in (below, -tail), (above, tail):
+        off[known] = (t * std / math.sqrt(n) + np.where(both, np.abs(tail), np.maximum(side, 0)))[known]
     return below, above
 
 
-def _few_differ(values: Floats) -> Booleans:
-    """[A], whether fewer than `FEW` samples differ from the most frequent value, which is then the median."""
-    return np.asarray((values != median(values)).sum(axis=0) < FEW)
+def _differ_from_median(values: Floats) -> Floats:
+    """[A], how many samples differ from the median, which is the most frequent value if most samples are equal."""
+    return np.asarray((values != median(values)).sum(axis=0), dtype=float)
 
 
 def median(values: Floats) -> Floats:
@@ -176,29 +180,27 @@ def _planned_constant(error: float) -> float:
 
 
 def _crossed(c: float) -> float:
-    """Probability that a sum of K standard normal steps passes ± c √K at some step: by numerical integration."""
-    edge = c * math.sqrt(_PLANNED_LOOKS)
-    points = np.linspace(-edge, edge, 2001)
-    step = points[1] - points[0]
+    """Probability that a sum of K standard normal steps passes ± c √K at some step: by Gauss–Legendre quadrature."""
+    points, weights = (c * math.sqrt(_PLANNED_LOOKS) * found for found in np.polynomial.legendre.leggauss(60))
     kernel = np.exp(-((points[:, None] - points) ** 2) / 2) / math.sqrt(2 * math.pi)
-    weights = np.full(points.size, step)
-    weights[[0, -1]] = step / 2
     density = np.exp(-(points**2) / 2) / math.sqrt(2 * math.pi)
     for _ in range(_PLANNED_LOOKS - 1):
         density = kernel @ (weights * density)
     return float(1 - weights @ density)
 
 
-def _widened(values: Floats, radius: float) -> Floats:
+def _widened(values: Floats, radius: float, error: float) -> Floats:
     """Radius × s/√n, and a correction for skewness on both sides: f |g| s radius²/(3n), f = 60 κ/n between 1 and 3.
 
-    Infinite if fewer than `ENOUGH` samples, or if the fourth moment rests on fewer than 6 of them: n/κ < 6.
+    f is multiplied by (5%/error)^(1/8): far in the tails the expansion is less accurate. Infinite if fewer than
+    `ENOUGH` samples, or if the fourth moment rests on fewer than 6 of them: n/κ < 6.
     """
     n, none = len(values), np.full(values.shape[1], np.inf)
     if n < ENOUGH or math.isinf(radius):
         return none
     std, skewness, kurtosis = shape_of(values)
-    tail = np.clip(60 * kurtosis / n, 1, 3) * np.abs(skewness) * std * radius**2 / (3 * n)
+    factor = np.clip(60 * kurtosis / n, 1, 3) * max(1.0, 0.05 / error) ** 0.125
+    tail = factor * np.abs(skewness) * std * radius**2 / (3 * n)
     return np.where((n >= _EFFECTIVE * kurtosis) & (std > 0), radius * std / math.sqrt(n) + tail, none)
 
 
