@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from jmdp.simulators.visited import visited_states
     from jmdp.statistics.assumptions import Assumptions
     from jmdp.statistics.margins import Margin
+    from jmdp.statistics.planning import Plan, plan
     from jmdp.studies.study import Study
     from jmdp.studying import study
     from jmdp.tabulating import Tabulation, tabulate
@@ -94,6 +95,7 @@ __all__ = [
     "NeuralGram",
     "NotWorse",
     "Outcome",
+    "Plan",
     "PolicyComparison",
     "ProcessPool",
     "Product",
@@ -125,6 +127,7 @@ __all__ = [
     "gap_samples",
     "load",
     "methods",
+    "plan",
     "plots",
     "read_model",
     "review",
@@ -145,6 +148,7 @@ _LOADED_LATER = {
     "Luck": "base.luck_by_purpose",
     "Margin": "statistics.margins",
     "NotWorse": "comparisons.not_worse",
+    "Plan": "statistics.planning",
     "PolicyComparison": "comparisons.policy_comparison",
     "ProcessPool": "distribute",
     "RayPool": "distribute",
@@ -162,6 +166,7 @@ _LOADED_LATER = {
     "compare_runs": "comparisons.compare_runs",
     "gap_samples": "methods.monte_carlo",
     "load": "files.saving",
+    "plan": "statistics.planning",
     "Marginals": "models.marginals.marginals",
     "Tabulation": "tabulating",
     "read_model": "files.reading",

@@ -63,30 +63,45 @@ def count_bar(name: str, shown: bool, start: int, end: int | None = None) -> Ite
 
 @contextmanager
 def status_bar(
-    name: str, shown: bool, start: int, end: int, seconds: float | None = None, unit: str = "samples"
-) -> Iterator[Callable[[int, str], None]]:
+    name: str,
+    shown: bool,
+    start: int,
+    end: int,
+    seconds: float | None = None,
+    unit: str = "samples",
+    ends_early: bool = False,
+) -> Iterator[Callable[..., None]]:
     """Show a bar that counts, with a status text; plain lines once a minute where there is no terminal.
 
-    `seconds` is the time limit, if there is one.
+    `seconds` is the time limit, if there is one. If counting probably `ends_early`, the time to its end is not shown.
+    The function to call has the arguments count, status and warning; a warning is shown in a line of its own, once.
     """
     from tqdm import tqdm
 
     shown = boolean_value("progress", shown)
     begun = said = time.monotonic()
     terminal = _on_terminal()
-    off = not (shown and terminal)
-    with tqdm(desc=name, initial=start, total=end, unit_scale=True, disable=off, delay=_FIRST_SHOWN_AFTER) as bar:
+    off, warned = not (shown and terminal), False
+    layout = "{desc}: {n_fmt} of at most {total_fmt} [{elapsed}, {rate_fmt}{postfix}]" if ends_early else None
+    with tqdm(
+        desc=name, initial=start, total=end, unit_scale=True, disable=off, delay=_FIRST_SHOWN_AFTER, bar_format=layout
+    ) as bar:
 
-        def report(count: int, status: str) -> None:
-            nonlocal said
+        def report(count: int, status: str, warning: str = "") -> None:
+            nonlocal said, warned
             bar.set_postfix_str(status, refresh=False)
             bar.update(count - bar.n)
             now = time.monotonic()
-            if shown and not terminal and sys.stderr is not None and now - said >= _LINE_EVERY:
+            if not shown or sys.stderr is None:
+                return
+            if warning and not warned and now - begun >= _FIRST_SHOWN_AFTER:
+                warned = True
+                tqdm.write(f"{name}: {warning}", file=sys.stderr)
+            if not terminal and now - said >= _LINE_EVERY:
                 said, past = now, now - begun
-                left = past * (end - count) / max(1, count - start)
+                left = math.inf if ends_early else past * (end - count) / max(1, count - start)
                 left = left if seconds is None else min(left, max(0.0, seconds - past))
-                about = f"at most {tqdm.format_interval(left)} left"
+                about = f"at most {tqdm.format_interval(left)} left" if left < math.inf else ""
                 parts = [f"{count:,} of at most {end:,} {unit}", status, about]
                 print(f"{name}: {'; '.join(filter(None, parts))}", file=sys.stderr, flush=True)
 

@@ -147,11 +147,15 @@ def names(name: str, value: Any, error: type[ValueError]) -> tuple[str, ...]:
 
 def probability(settings: object, name: str) -> None:
     """Require a number strictly between 0 and 1, and not so close to 0 that 1 − value is 1."""
-    value = getattr(settings, name)
+    object.__setattr__(settings, name, probability_value(name, getattr(settings, name)))
+
+
+def probability_value(name: str, value: object) -> float:
+    """Return a value that satisfies `probability` as a float."""
     number = real_number(value)
     if not _SMALLEST_CHANCE <= number < 1:
         raise SettingsError(f"{name} is {short(value)}. Give a probability, e.g. 0.95.")
-    object.__setattr__(settings, name, number)
+    return number
 
 
 def number_or_infinity(name: str, value: object) -> float:

@@ -10,6 +10,7 @@ from jmdp.base.interval import Estimate
 from jmdp.comparisons.not_worse import NotWorse, _Sampled, effort_of
 from jmdp.results.outcome import Outcome
 from jmdp.statistics.margins import Margin
+from jmdp.statistics.planning import needed_words
 from jmdp.statistics.unseen import Unseen, rarest
 
 
@@ -50,6 +51,8 @@ class _Compared(_Sampled, Protocol):
     @property
     def reference(self) -> str: ...
     @property
+    def baseline(self) -> str | None: ...
+    @property
     def best(self) -> str | None: ...
     @property
     def outcome(self) -> Outcome: ...
@@ -70,7 +73,20 @@ class _Compared(_Sampled, Protocol):
 
 
 def answer_sentence(c: _Compared) -> str:
-    """Which alternative earns more, by how much and how often; or that it is undecided."""
+    """Which alternative earns more, by how much and how often; or that it is undecided, and what it would take."""
+    said = _answer(c)
+    if c.outcome not in _UNDECIDED or c.best is not None:
+        return said
+    reference, *survivors = map(c.summary.labels.index, (c.reference, *c.survivors))
+    has_baseline = c.baseline is not None
+    found = c.summary.needed(reference, survivors, has_baseline, c.margin, c.indifference or 0.0)
+    if found is None:
+        return said
+    words = needed_words(*found, f"{c.run}s")
+    return f"{said.removesuffix('.')}. {words[0].upper()}{words[1:]}"
+
+
+def _answer(c: _Compared) -> str:
     if c.margin is not None:
         return "; ".join(str(c.not_worse(c.margin, name)) for name in c.actions if name != c.reference)
     if c.outcome is Outcome.ONE_FUTURE or (c.outcome in _UNDECIDED and _unvaried(c)):

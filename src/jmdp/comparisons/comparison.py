@@ -16,13 +16,13 @@ from jmdp.base.labels import Label
 from jmdp.base.reportable import Reportable
 from jmdp.base.rounding import confidence_percent
 from jmdp.base.savable import Savable
-from jmdp.base.settings import cut, integer, short
+from jmdp.base.settings import cut, integer, probability_value, short
 from jmdp.comparisons.answer import EARNS, Wording, answer_sentence
 from jmdp.comparisons.comparison_table import action_columns, comparison_table, effort
 from jmdp.comparisons.not_worse import NotWorse, not_worse
 from jmdp.comparisons.pairing import pairing_ceiling, pairing_gain
 from jmdp.comparisons.regret import Regret
-from jmdp.errors import LabelError
+from jmdp.errors import LabelError, SettingsError
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.gap import Gap
 from jmdp.results.outcome import Outcome
@@ -30,6 +30,7 @@ from jmdp.results.result import Tabulated, figure, forgotten
 from jmdp.statistics.drawn_samples import DrawnSamples
 from jmdp.statistics.limits import Limits
 from jmdp.statistics.margins import Margin
+from jmdp.statistics.planning import FEWEST, Plan, asked, planned
 from jmdp.statistics.sample_summary import SampleSummary
 from jmdp.statistics.unseen import Unseen, unseen_chance
 
@@ -218,6 +219,32 @@ class Comparison(Tabulated, Savable, Reportable):
         """
         named = new, self.baseline if old is None else old
         return not_worse(self, Margin.of(margin), *(None if label is None else self._at(label) for label in named))
+
+    def plan(
+        self,
+        *,
+        difference: float | None = None,
+        precision: float | None = None,
+        margin: Margin | float | str | None = None,
+        power: float = 0.9,
+        confidence: float | None = None,
+    ) -> Plan:
+        """How many pairs the gap of the best two, or of the best and the baseline, will take: `jmdp.plan`."""
+        aim, size = asked({"difference": difference, "precision": precision, "margin": margin})
+        if self.samples < FEWEST:
+            raise SettingsError(f"A pilot of {self.samples} samples is too small to plan with. Draw at least {FEWEST}.")
+        summary = self.summary
+        if confidence is not None:
+            level = probability_value("confidence", confidence)
+            error = (1 - level) / max(1, len(self.actions) - 1)
+            summary = replace(summary, confidence=level, error=error)
+        second = self.runner_up if self.baseline in (None, self.leader) else self.baseline
+        assert second is not None
+        a, b = self._at(self.leader), self._at(second)
+        if not isinstance(size, Margin):
+            return planned(summary.gaps(a, b), aim, size, power, summary.confidence)
+        old = abs(float(self.mean_of(second))) if size.relative else 1.0
+        return planned(summary.gaps(b, a, size), aim, size.size * old, power, summary.confidence)
 
     def pair(self, first: Label, second: Label) -> Evaluation:
         """Evaluation of two different actions, from the samples that both have."""

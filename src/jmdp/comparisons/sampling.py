@@ -18,6 +18,7 @@ from jmdp.results.outcome import Outcome
 from jmdp.simulators.draws import Draws
 from jmdp.statistics.drawn_samples import DrawnSamples, Sampled
 from jmdp.statistics.means import ENOUGH, planned_looks
+from jmdp.statistics.planning import needed_words
 from jmdp.statistics.sample_summary import SampleSummary
 from jmdp.statistics.selection import Decision, Standing
 
@@ -75,6 +76,14 @@ def outcome_of(question: Question, sampled: Sampled, standing: Standing | None) 
     if not stated and n >= _MANY and question.one_future(sampled.samples.complete, decided):
         return Outcome.ONE_FUTURE
     return found
+
+
+def _needed(question: Question, sampled: Sampled, standing: Standing) -> tuple[float, float] | None:
+    """How many samples a decision will need, at least and at most."""
+    rule, precision = question.rule, question.settings.precision
+    return question.summary(sampled).needed(
+        standing.reference, standing.survivors, rule.baseline is not None, rule.margin, rule.indifference, precision
+    )
 
 
 def _precise(question: Question, sampled: Sampled, reference: int) -> bool:
@@ -286,11 +295,17 @@ class _Run:
         """Draw until decided, or until the budget is used up."""
         question, course, interrupted = self._question, self._course, False
         try:
-            with status_bar(question.verb, question.progress, self._n, course.budget, self._seconds) as report:
+            with status_bar(
+                question.verb,
+                question.progress,
+                self._n,
+                course.budget,
+                self._seconds,
+                ends_early=question.settings.samples is None,
+            ) as report:
                 while not course.over and not self._spent():
-                    standing = self._look()
-                    said = "" if standing is None else standing.described(question.labels.name, question.rule)
-                    report(self._n, said)
+                    standings = self._look()
+                    report(self._n, *(self._status(standings) if question.progress else ("",)))
         except KeyboardInterrupt:
             interrupted = True
             self._admit()
@@ -321,7 +336,28 @@ class _Run:
         ahead = (self._course.next_look - n) * len(self._course.sampled.active) * self._seconds_a_rollout
         return time.monotonic() - self._begun + ahead > settings.max_seconds
 
-    def _look(self) -> Standing | None:
+    def _status(self, standings: Sequence[Standing | None]) -> tuple[str, str]:
+        """Where the comparison of the first measure stands, and a warning if the budget will not suffice."""
+        known = [standing for standing in standings if standing is not None]
+        if len(known) < len(standings):
+            return "", ""
+        question, course = self._question, self._course
+        status = known[0].described(question.labels.name, question.rule)
+        if course.over:
+            return status, ""
+        parts = question.parts(course.sampled.samples)
+        found = [_needed(part, course.sampled, one) for part, one in zip(parts, known, strict=True)]
+        ranges = [one for one in found if one is not None]
+        if len(ranges) < len(found):
+            return status, ""
+        low, high = (max(ends) for ends in zip(*ranges, strict=True))
+        said = needed_words(low, high, "samples")
+        wanted = next((name for name in ("precision", "margin") if getattr(question.settings, name) is not None), "")
+        larger = f"a larger {wanted}" if wanted else "indifference= (differences that do not matter)"
+        more = f"{said}; at most {course.budget:,} will be drawn. Give a larger max_samples, or {larger}"
+        return f"{status}; {said}", more if low > course.budget else ""
+
+    def _look(self) -> Sequence[Standing | None]:
         """Draw samples up to the next look, then eliminate and decide."""
         course, before, target = self._course, self._n, self._course.next_look
         n = before
@@ -336,7 +372,7 @@ class _Run:
         standings = course.look(before)
         if (course.sampled.active, course.sampled.paired) != (old.active, old.paired):
             self._cancel()  # blocks in flight have other alternatives
-        return standings[0]
+        return standings
 
     def _arguments(self, n: int) -> Iterator[tuple[int, int, tuple[int, ...], bool]]:
         """First sample, size, alternatives and pairing of each block; blocks end at looks."""

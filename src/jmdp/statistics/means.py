@@ -9,11 +9,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 
-from jmdp.base.arrays import Floats
+from jmdp.base.arrays import Booleans, Floats
 from jmdp.base.interval import Interval
 from jmdp.statistics import anytime
 
@@ -28,6 +28,9 @@ _EFFECTIVE = 6
 
 _SHARPEST_AT = 150
 """Sample size for which intervals of sequential samples are optimised; at other sizes they are nearly optimal."""
+
+Shape: TypeAlias = tuple[Floats, Floats, Floats]
+"""Standard deviation, skewness and kurtosis, [A] each."""
 
 _PLANNED_LOOKS = 5
 """Number of equally spaced looks of ``looks="planned"``."""
@@ -64,7 +67,11 @@ class Sampling:
         """
         if self.kind == "fixed":
             return fixed_errors(values, error)
-        both = _widened(values, self.radius(len(values), error), error)
+        n = len(values)
+        if n < ENOUGH:
+            none = np.full(values.shape[1], np.inf)
+            return none, none
+        both = sequential_errors(n, shape_of(values), self.radius(n, error), error)
         return both, both
 
     def radius(self, n: int, error: float) -> float:
@@ -117,17 +124,24 @@ def fixed_errors(values: Floats, error: float) -> tuple[Floats, Floats]:
     on both sides, as long as n/κ < 10. There is none if fewer than 8 samples differ from the most frequent value.
     """
     n = len(values)
-    below, above = np.full((2, values.shape[1]), np.inf)
     if n <= FEW:
-        return below, above
-    std, skewness, kurtosis = shape_of(values)
-    t, differ = FIXED.radius(n, error), _differ_from_median(values)
+        none = np.full(values.shape[1], np.inf)
+        return none, none
+    shape, differ = shape_of(values), _differ_from_median(values)
+    both_sides = (differ < n / 2) & (n < 10 * shape[2])
+    below, above = fixed_errors_of(n, shape, error, both_sides)
+    return np.where(differ < FEW, np.inf, below), np.where(differ < FEW, np.inf, above)
+
+
+def fixed_errors_of(n: int, shape: Shape, error: float, both: Booleans | bool = False) -> tuple[Floats, Floats]:
+    """`fixed_errors` of n samples with this shape, n > 2; on both sides where `both` is true."""
+    std, skewness, kurtosis = shape
+    t = FIXED.radius(n, error)
     skewness = skewness * math.sqrt(n * (n - 1)) / (n - 2)
     factor = np.clip(20 * kurtosis / n, 1, 2) * max(1.0, 0.05 / error) ** 0.25
     tail = factor * skewness * std * (t * t / 3 + 1 / 6) / n
-    both, known = (differ < n / 2) & (n < 10 * kurtosis), differ >= FEW
-    for off, side in (below, -tail), (above, tail):
-        off[known] = (t * std / math.sqrt(n) + np.where(both, np.abs(tail), np.maximum(side, 0)))[known]
+    near = t * std / math.sqrt(n)
+    below, above = (near + np.where(both, np.abs(tail), np.maximum(side, 0)) for side in (-tail, tail))
     return below, above
 
 
@@ -189,22 +203,32 @@ def _crossed(c: float) -> float:
     return float(1 - weights @ density)
 
 
-def _widened(values: Floats, radius: float, error: float) -> Floats:
+def sequential_errors(n: int, shape: Shape, radius: float, error: float) -> Floats:
     """Radius × s/√n, and a correction for skewness on both sides: f |g| s radius²/(3n), f = 60 κ/n between 1 and 3.
 
-    f is multiplied by (5%/error)^(1/8): far in the tails the expansion is less accurate. Infinite if fewer than
-    `ENOUGH` samples, or if the fourth moment rests on fewer than 6 of them: n/κ < 6.
+    f is multiplied by (5%/error)^(1/8): far in the tails the expansion is less accurate. Infinite if the fourth moment
+    rests on fewer than 6 samples: n/κ < 6.
     """
-    n, none = len(values), np.full(values.shape[1], np.inf)
-    if n < ENOUGH or math.isinf(radius):
-        return none
-    std, skewness, kurtosis = shape_of(values)
+    std, skewness, kurtosis = shape
+    if math.isinf(radius):
+        return np.full(std.shape, np.inf)
     factor = np.clip(60 * kurtosis / n, 1, 3) * max(1.0, 0.05 / error) ** 0.125
     tail = factor * np.abs(skewness) * std * radius**2 / (3 * n)
-    return np.where((n >= _EFFECTIVE * kurtosis) & (std > 0), radius * std / math.sqrt(n) + tail, none)
+    return np.where((n >= _EFFECTIVE * kurtosis) & (std > 0), radius * std / math.sqrt(n) + tail, np.inf)
 
 
-def shape_of(values: Floats) -> tuple[Floats, Floats, Floats]:
+def errors_with_spread(n: int, shape: Shape, radius: float, spread: float) -> Floats:
+    """Radius × σ/√n + U radius²/(3n), with U the largest of σ, `spread` and a correction for skewness.
+
+    The correction is |m₃|/σ² times 60 κ/n, between 1 and 8, with κ the kurtosis. Gaps that were always the same may be
+    as large as returns vary.
+    """
+    std, skewness, kurtosis = shape
+    tail = std * np.abs(skewness) * np.clip(60 * kurtosis / n, 1, 8)
+    return radius * std / math.sqrt(n) + np.maximum(np.maximum(tail, std), spread) * radius**2 / (3 * n)
+
+
+def shape_of(values: Floats) -> Shape:
     """Standard deviation, skewness and kurtosis [A] of samples [n, A]; of a constant 0, 0 and n."""
     n = len(values)
     centred = values - values.mean(axis=0)

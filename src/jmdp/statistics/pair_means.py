@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -14,7 +14,8 @@ from jmdp.simulators.draws import ENDED, Draws
 from jmdp.statistics.bounded_returns import BoundedReturns
 from jmdp.statistics.limits import Limits
 from jmdp.statistics.margins import Margin
-from jmdp.statistics.means import ENOUGH, Sampling, shape_of
+from jmdp.statistics.means import ENOUGH, Sampling, errors_with_spread, shape_of
+from jmdp.statistics.planning import Gaps
 from jmdp.statistics.unseen import with_largest_loss
 
 _SIGN = 0.1
@@ -143,25 +144,31 @@ class PairMeans:
         if self.certain:
             return mean, 0.0
         n = len(returns)
-        if self.largest_loss is None:
-            loss = max(float(np.ptp(returns[:, used])), float(np.abs(returns[:, used]).mean(axis=0).max()))
-            loss *= float(np.abs(weights).max())
-        else:
-            loss = float(scale.divide(self.largest_loss))
-        if n < ENOUGH or loss <= 2 * scale.divide(self.limits.rounding):
+        if n < ENOUGH:
             return mean, math.inf
-        spread = float(np.abs(weights).max()) * float(returns[:, used].std(axis=0, ddof=1).max())
-        seen = _with_spread((returns[:, used] @ weights[used])[:, None], self.sampling.radius(n, error), spread)
-        return mean, float(scale.restore(with_largest_loss(np.asarray(seen), loss, n, error)))
+        loss, spread = self._allowance(returns[:, used], float(np.abs(weights).max()))
+        if loss <= 2 * scale.divide(self.limits.rounding):
+            return mean, math.inf
+        shape = shape_of((returns[:, used] @ weights[used])[:, None])
+        seen = errors_with_spread(n, shape, self.sampling.radius(n, error), spread)
+        return mean, float(scale.restore(with_largest_loss(seen, loss, n, error)[0]))
 
+    def _allowance(self, returns: Floats, weight: float) -> tuple[float, float]:
+        """What an unseen event may cost, and how much returns vary, both in units of the scale."""
+        spread = weight * float(returns.std(axis=0, ddof=1).max())
+        if self.largest_loss is not None:
+            return float(self.limits.scale.divide(self.largest_loss)), spread
+        return weight * max(float(np.ptp(returns)), float(np.abs(returns).mean(axis=0).max())), spread
 
-def _with_spread(values: Floats, radius: float, spread: float) -> float:
-    """Radius × σ/√n + U radius²/(3n), with U the largest of σ, `spread` and a correction for skewness.
-
-    The correction is |m₃|/σ² times 60 κ/n, between 1 and 8, with κ the kurtosis. Gaps that were always the same may be
-    as large as returns vary.
-    """
-    n = len(values)
-    std, skewness, kurtosis = (float(x[0]) for x in shape_of(values))
-    tail = std * abs(skewness) * min(8.0, max(1.0, 60 * kurtosis / n))
-    return radius * std / math.sqrt(n) + max(tail, std, spread) * radius**2 / (3 * n)
+    def gaps(self, margin: Margin, least: float) -> Gaps:
+        """What the number of samples for a verdict on a margin depends on; the mean is that of `excess`."""
+        scale, weights = self.limits.scale, np.array(self._weights(margin))
+        returns = scale.divide(self.draws.returns)
+        loss, spread = map(scale.restore, self._allowance(returns, float(np.abs(weights).max())))
+        return replace(
+            Gaps.of(returns @ weights, scale, error=self.error * (1 - _SIGN * margin.relative), least=least),
+            mean=float(self.excess(margin)),
+            hidden=float(self._hidden(weights).mean()) + 4 * float(np.abs(weights).sum()) * self.limits.rounding,
+            loss=loss,
+            spread=spread,
+        )

@@ -23,8 +23,9 @@ from jmdp.statistics.drawn_samples import DrawnSamples
 from jmdp.statistics.interval_rules import IntervalRule
 from jmdp.statistics.limits import Limits
 from jmdp.statistics.margins import Margin
-from jmdp.statistics.means import ENOUGH, FEW, Sampling
+from jmdp.statistics.means import FEW, Sampling
 from jmdp.statistics.pair_means import PairMeans
+from jmdp.statistics.planning import Gaps, fewest, needed
 from jmdp.statistics.sample_moments import mean_errors, sample_moments
 from jmdp.statistics.unseen import with_largest_loss
 
@@ -89,7 +90,11 @@ class SampleSummary:
         """Whether n samples may decide: with 1 − confidence, an outcome of probability `rarest` may be missing."""
         if self.return_range is not None or self.sampling.kind == "fixed":
             return True
-        return bool(n >= max(ENOUGH, math.log(1 / (1 - self.confidence)) / self.assume.rarest))
+        return n >= self._fewest
+
+    @property
+    def _fewest(self) -> float:
+        return fewest(self.assume.rarest, self.confidence)
 
     def pair(self, a: int, b: int) -> Evaluation:
         """Evaluation of two different alternatives, from the samples that both have."""
@@ -148,13 +153,10 @@ class SampleSummary:
         """Limits of the mean gaps of the alternative in column `at` less each of the others."""
         if self.return_range is not None:
             return self._bounded(draws).gaps_of(at)
-        n, scale, limits = len(draws.returns), self.limits.scale, self.limits
-        returns, rounding = scale.divide(draws.returns), scale.divide(limits.rounding)
+        n, scale = len(draws.returns), self.limits.scale
+        returns, rounding = scale.divide(draws.returns), scale.divide(self.limits.rounding)
         gaps = returns[:, [at]] - returns
-        mean = gaps.mean(axis=0)
-        open_part = (draws.ends != draws.ends[:, [at]]).mean(axis=0)
-        cut = np.multiply(open_part, scale.divide(limits.cut), out=np.zeros_like(open_part), where=open_part > 0)
-        hidden = 2 * (cut + rounding)
+        mean, hidden = gaps.mean(axis=0), self._hidden(draws, at)
         errors = np.array(self._rule(n).errors(gaps, 4 * rounding))
         if not self.certain:
             unvaried = (np.ptp(gaps, axis=0) <= 4 * rounding) & (n > FEW)
@@ -166,6 +168,42 @@ class SampleSummary:
         low, high = mean - errors[0] - hidden, mean + errors[1] + hidden
         low[at] = high[at] = 0.0
         return scale.restore(low), scale.restore(high)
+
+    def _hidden(self, draws: Draws, at: int) -> Floats:
+        """Errors of these gaps by the horizon and by rounding, in units of the scale."""
+        scale, limits = self.limits.scale, self.limits
+        open_part = (draws.ends != draws.ends[:, [at]]).mean(axis=0)
+        cut = np.multiply(open_part, scale.divide(limits.cut), out=np.zeros_like(open_part), where=open_part > 0)
+        return np.asarray(2 * (cut + scale.divide(limits.rounding)))
+
+    def gaps(self, a: int, b: int, margin: Margin | None = None) -> Gaps:
+        """What the number of samples for the mean advantage of a over b depends on; with a margin, for the verdict."""
+        if margin is not None:
+            return self.pair_means(b, a).gaps(margin, self._fewest)
+        draws, scale = self.samples.of(a, b), self.limits.scale
+        first, second = scale.divide(self.sign * draws.returns).T
+        found = Gaps.of(first - second, scale, error=self.error, least=self._fewest)
+        hidden = scale.restore(float(self._hidden(draws, 0)[1]))
+        return replace(found, hidden=hidden, loss=self.assume.largest_loss or 0.0)
+
+    def needed(
+        self,
+        reference: int,
+        survivors: Sequence[int],
+        has_baseline: bool,
+        margin: Margin | None,
+        indifference: float = 0.0,
+        precision: float | None = None,
+    ) -> tuple[float, float] | None:
+        """How many samples a decision will need, at least and at most: `planning.needed`.
+
+        None if it is not known. Intervals within a range, and those of planned looks, do not narrow as it assumes.
+        """
+        if self.sampling.kind != "sequential" or self.return_range is not None or self.certain:
+            return None
+        others = [i for i in survivors if i != reference and self.decisive(int(self.samples.counts[i]))]
+        gaps = [self.gaps(reference, i, margin) for i in others]
+        return needed(gaps, baseline=has_baseline, indifference=indifference, precision=precision)
 
     def superiority(self, a: int, b: int, tolerance: float) -> Estimate:
         """Probability that a is better than b by more than the tolerance, with an interval for any distribution."""
