@@ -7,11 +7,16 @@ from typing import Annotated, Any
 
 import tyro
 
+from jmdp.cli.command import Exit, print_json, show
 from jmdp.cli.loading import LoadingPolicies
-from jmdp.cli.options import Optionally
+from jmdp.cli.options import Flag, Optionally
 from jmdp.cli.reporting import Reporting
 from jmdp.comparisons.comparison import Comparison
+from jmdp.errors import SettingsError
 from jmdp.statistics.assumptions import Assumptions
+
+_PILOT = 64
+"""Samples of a pilot."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +40,11 @@ class Sampling(LoadingPolicies, Reporting):
     """Maximum number of simulated steps, checked at the scheduled sample sizes."""
     max_seconds: Optionally[float] = None
     """Maximum time in seconds. Sampling stops at the last scheduled sample size that can be reached in it."""
+    plan: Flag = False
+    """Print how many samples it would take to find a mean gap of --difference, or to know it to --precision, from a
+    pilot of 64 samples (or --samples), instead of the comparison."""
+    difference: Optionally[float] = None
+    """The mean gap that is to be found, for --plan."""
     horizon: Optionally[int] = None
     """Steps per rollout or episode. By default the time limit if discount is 1, otherwise until discounting reduces a
     reward to less than 1/1000; longer on tables."""
@@ -55,7 +65,23 @@ class Sampling(LoadingPolicies, Reporting):
         names = (name for name in Sampling.__dataclass_fields__ if name not in others)
         given = {name: getattr(self, name) for name in names}
         assume = {name: given.pop(name) for name in Assumptions.__dataclass_fields__ if name in given}
+        if given.pop("plan"):
+            if (self.difference is None) == (self.precision is None):
+                raise SettingsError("--plan needs one of --difference and --precision.")
+            given |= {"samples": self.samples or _PILOT, "precision": None}
+        elif self.difference is not None:
+            raise SettingsError("--difference needs --plan. If smaller differences do not matter, give --indifference.")
+        del given["difference"]
         return given | {"assume": Assumptions(**assume), "progress": not self.quiet}
+
+    def show_plan(self, pilot: Comparison) -> Exit:
+        """Print how many samples it takes."""
+        found = pilot.plan(difference=self.difference, precision=self.precision)
+        if self.json:
+            print_json(vars(found))
+        else:
+            show(found)
+        return Exit.YES
 
 
 def sampling_record(found: Comparison) -> dict[str, Any]:

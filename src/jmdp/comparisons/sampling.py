@@ -351,8 +351,8 @@ class _Run:
         if len(ranges) < len(found):
             return status, ""
         low, high = (max(ends) for ends in zip(*ranges, strict=True))
-        said = needed_words(low, high, "samples")
         wanted = next((name for name in ("precision", "margin") if getattr(question.settings, name) is not None), "")
+        said = needed_words(low, high, "samples", "this precision" if wanted == "precision" else "a decision")
         larger = f"a larger {wanted}" if wanted else "indifference= (differences that do not matter)"
         more = f"{said}; at most {course.budget:,} will be drawn. Give a larger max_samples, or {larger}"
         return f"{status}; {said}", more if low > course.budget else ""

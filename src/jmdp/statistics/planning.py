@@ -294,11 +294,11 @@ def needed(
     return (max(low for low, _ in found), max(high for _, high in found)) if found else None
 
 
-def needed_words(low: float, high: float, unit: str) -> str:
+def needed_words(low: float, high: float, unit: str, what: str = "a decision") -> str:
     """`needed` in words, to two digits."""
-    least, most = (f"{float(f'{n:.2g}'):,.0f}" for n in (low, high))
     if low == math.inf:
-        return "a decision is never reached"
+        return f"{what} is never reached"
+    least, most = (f"{float(f'{n:.2g}'):,.0f}" for n in (low, high))
     if high == math.inf:
-        return f"a decision would need about {least} {unit} or more, or is never reached"
-    return f"a decision would need about {least if least == most else f'{least} to {most}'} {unit}"
+        return f"{what} would need about {least} {unit} or more, or is never reached"
+    return f"{what} would need about {least if least == most else f'{least} to {most}'} {unit}"

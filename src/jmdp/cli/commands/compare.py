@@ -77,6 +77,8 @@ class Compare(Sampling):
             found = self._compared(chosen, chosen.simulator())
             answer: Any = _record(found) if self.json else found
             self.write_page(found)
+        if self.plan:
+            return self.show_plan(found)
         if self.json:
             print_json({"env": self.env, "state": self.state, "after": self.after, **answer})
         else:

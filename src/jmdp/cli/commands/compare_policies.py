@@ -46,6 +46,8 @@ class ComparePolicies(EpisodeSampling):
         "a built-in table",
         "jmdp compare-policies FrozenLake-v1 --discount 1 --policies old=uniform new=0,3,3,3,0,0,0,0,3,1,0,0,0,2,1,0 "
         "--baseline old": "old against new policy; a saved model would be new=PPO:model.zip",
+        "jmdp compare-policies world:inventory --policies base_stock reorder --plan --difference 0.5": "how many "
+        "episodes it takes to find a mean gap of 0.5",
         "jmdp compare-policies CartPole-v1 --discount 1 --policies left uniform --precision 5 --json": "the gap "
         "to ± 5, as JSON",
     }
@@ -74,6 +76,8 @@ class ComparePolicies(EpisodeSampling):
             if self.plot is not None:
                 with writing("--plot", self.plot), replacement(self.plot) as file:
                     found.plot().savefig(file, format=self.plot.suffix[1:].lower())
+        if self.plan:
+            return self.show_plan(found)
         if self.json:
             print_json({"env": self.env, **answer})
         else:

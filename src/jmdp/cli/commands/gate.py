@@ -54,6 +54,8 @@ class Gate(EpisodeSampling):
     """Discount factor per step. By default that of a table; for other environments 1, the sum over an episode."""
     precision: tyro.conf.Fixed[None] = None
     indifference: tyro.conf.Fixed[None] = None
+    plan: tyro.conf.Fixed[bool] = False
+    difference: tyro.conf.Fixed[None] = None
 
     def run(self) -> Exit:
         """Compare, print the verdict, and return its exit code."""
