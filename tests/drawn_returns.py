@@ -9,7 +9,10 @@ from jmdp.base.labels import Labels
 from jmdp.methods.monte_carlo.monte_carlo import MonteCarlo
 from jmdp.simulators.draws import ENDED, Draws
 from jmdp.statistics.limits import Limits
+from jmdp.statistics.means import Sampling
 from jmdp.statistics.sample_summary import SampleSummary
+
+SEQUENTIAL = Sampling()
 
 
 def block(returns):
@@ -18,7 +21,7 @@ def block(returns):
     return Draws(returns, ends, gains, float(np.abs(returns).max()), returns.size, 0, True)
 
 
-def summary(samples, rule, return_range=None):
+def summary(samples, rule, sampling=SEQUENTIAL, **assume):
     """Summary of samples, with the confidence and error of a rule."""
     return SampleSummary(
         samples=samples,
@@ -30,6 +33,7 @@ def summary(samples, rule, return_range=None):
         seed=0,
         confidence=rule.confidence,
         error=rule.error,
-        return_range=return_range,
+        sampling=sampling,
+        assume=jmdp.Assumptions(**assume),
         method=MonteCarlo(seed=0),
     )

@@ -44,6 +44,25 @@ def test_exit_codes(capsys):
     assert run(capsys, f"{INVENTORY} --margin 2% --max-samples 8 --json").json["gap"]["low"] is None
 
 
+def test_one_look(capsys):
+    """--samples is one look at so many episodes: what it says, and the exit codes."""
+    passed = run(capsys, f"{INVENTORY} --margin 5% --samples 200")
+    said = " ".join(passed.out.split())
+    assert passed.code == Exit.YES
+    assert "one look: all requested samples are drawn" in said
+    assert "; one look pairing" in said
+    assert "Intervals hold for this number of episodes, chosen in advance" in said
+    assert "loses more than" in said
+    failed = run(capsys, f"{WORSE} --margin 5 --samples 200 --json")
+    assert failed.code == Exit.NO
+    assert failed.json["outcome"] == "SAMPLED"
+    assert "stays within the margin by more than" in failed.json["answer"]
+    undecided = run(capsys, f"{INVENTORY} --margin 0.001% --samples 48 --json")
+    assert undecided.code == Exit.UNDECIDED
+    assert not undecided.json["decided"]
+    assert undecided.json["break_even"] is None
+
+
 def test_an_interrupted_gate_has_its_own_code(capsys, monkeypatch):
     calls = []
 
@@ -67,7 +86,10 @@ def test_the_report_states_what_was_measured(capsys):
     assert found["pairing_gain"]["value"] > 10
     assert found["seed"] == 3
     assert 0 < found["smallest_loss_found"] < 10
-    assert found["unseen"] == pytest.approx(0.03, abs=0.001)
+    assert found["unseen"] == pytest.approx(1 - 0.01 ** (1 / found["pairs"]))
+    assert found["break_even"] > 0
+    assert "This reverses only if something that happens in fewer than 1 of" in found["answer"]
+    assert found["decided"]
     assert found["policies"]["new"]["sha256"] == hashlib.sha256(b"reorder").hexdigest()
 
 
@@ -77,6 +99,8 @@ def test_text_and_markdown_have_the_same_rows(capsys, tmp_path):
     found = run(capsys, f"{INVENTORY} --margin 2% --summary {file}")
     text, markdown = found.out, file.read_text(encoding="utf-8")
     assert markdown.startswith("before\n### jmdp gate passed: `world:inventory`\n")
+    assert "loses more than" in text
+    assert "loses more than" in markdown
     for title in ("gap", "margin", "means", "effort", "pairing", "power", "unseen", "old", "new"):
         assert any(line.startswith(f"{title} ") for line in text.splitlines())
         assert f"| {title} |" in markdown

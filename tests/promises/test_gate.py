@@ -16,16 +16,18 @@ import numpy as np
 import pytest
 from scipy.stats import binom, t
 
-from drawn_returns import block, summary
+from drawn_returns import SEQUENTIAL, block, summary
 from jmdp.base.interval import Estimate, Verdict
-from jmdp.statistics import anytime, pair_means
+from jmdp.statistics import pair_means
 from jmdp.statistics.drawn_samples import DrawnSamples
 from jmdp.statistics.margins import Margin
+from jmdp.statistics.means import FIXED, looks
 from jmdp.statistics.pair_means import PairMeans
-from jmdp.statistics.selection import Decision, SelectionRule, looks
+from jmdp.statistics.selection import Decision, SelectionRule
 
 MARGINS = ("2%", "5%", 2.0, 5.0)
 BUDGET = 10_000  # pairs, the default of `jmdp gate`
+FIRST = 64  # pairs of the first look that may decide
 
 
 def normal(rng, n, loss):
@@ -58,16 +60,16 @@ def steady(rng, n, loss):
 LAWS = {law.__name__: law for law in (normal, lognormal, crash, steady)}
 
 
-def loss_limits(returns, rule, return_range=None):
+def loss_limits(returns, rule, return_range=None, sampling=SEQUENTIAL):
     """Limits of the loss beyond the margin, for returns [n, 2] of old and new."""
     samples = DrawnSamples(2).with_block((0, 1), block(returns))
-    return summary(samples, rule, return_range).gap_limits(0, (0, 1), rule.margin)
+    return summary(samples, rule, sampling, return_range=return_range).gap_limits(0, (0, 1), rule.margin)
 
 
 def gate(returns, margin, return_range=None):
     """Verdict and pairs used, for returns [budget, 2] of old and new."""
     rule = SelectionRule(alternatives=2, baseline=0, margin=Margin.of(margin))
-    for n in takewhile(lambda n: n <= len(returns), dropwhile(lambda n: n < anytime.ENOUGH, looks())):
+    for n in takewhile(lambda n: n <= len(returns), dropwhile(lambda n: n < FIRST, looks())):
         standing = rule.examine(0, (0, 1), *loss_limits(returns[:n], rule, return_range))
         if standing.decision is Decision.MARGIN:
             return Verdict.NO if standing.low[1] > 0 else Verdict.YES, n
@@ -126,6 +128,75 @@ def test_error_rates_of_1000_runs(law, margin):
         assert counts[Verdict.NO] <= 50 or title == "beyond"
         assert counts[Verdict.YES] <= 50 or title == "equal"
         assert title == "edge" or counts[Verdict.UNKNOWN] <= 50
+
+
+def one_look(law, margin, n, runs):
+    """Verdicts of so many pairs, chosen in advance (`jmdp gate --samples`), for a loss of exactly the margin."""
+    rule, counts = SelectionRule(alternatives=2, baseline=0, margin=Margin.of(margin)), Counter()
+    for run in range(runs):
+        rng = np.random.default_rng([7, n, run])
+        low, high = loss_limits(np.stack(LAWS[law](rng, n, size(margin)), axis=1), rule, sampling=FIXED)
+        counts[Verdict.NO if low[1] > 0 else Verdict.YES if high[1] < 0 else Verdict.UNKNOWN] += 1
+    return counts
+
+
+ONE_LOOK = {"runs": 40, "sizes": (100, 1000), "margins": ("5%",)}
+ONE_LOOK_LONG = {"runs": 2000, "sizes": (40, 100, 300, 1000), "margins": MARGINS}
+
+
+@pytest.mark.parametrize(
+    "scale", [ONE_LOOK, pytest.param(ONE_LOOK_LONG, marks=pytest.mark.long)], ids=["short", "long"]
+)
+@pytest.mark.parametrize("law", LAWS)
+def test_error_rates_of_one_look(law, scale):
+    """False alarm at most 1e-6 for each of two rates of 5%. With -s, the rates of not worse and worse are printed."""
+    runs = scale["runs"]
+    for margin in scale["margins"]:
+        for n in scale["sizes"]:
+            found = one_look(law, margin, n, runs)
+            print(f"| {law} | {margin} | {n} | {found[Verdict.YES] / runs:.3f} | {found[Verdict.NO] / runs:.3f} |")
+            assert max(found[Verdict.YES], found[Verdict.NO]) <= limit(runs)
+
+
+@pytest.mark.parametrize("sampling", [FIXED, SEQUENTIAL], ids=["fixed", "sequential"])
+def test_ties_pass(sampling):
+    """Gaps that are all 0: the allowance for an unseen event shrinks as 1/n."""
+    old = 100 + 30 * np.random.default_rng(5).standard_normal(1000)
+    rule = SelectionRule(alternatives=2, baseline=0, margin=Margin(2.0))
+    _, high = loss_limits(np.stack([old, old], axis=1), rule, sampling=sampling)
+    assert high[1] < 0
+    _, high = loss_limits(np.full((1000, 2), 100.0), rule, sampling=sampling)
+    assert high[1] < 0
+
+
+def pair_of(new, old, n=1000, sampling=FIXED, **assume):
+    rule = SelectionRule(alternatives=2, baseline=0)
+    samples = DrawnSamples(2).with_block((0, 1), block(np.stack([old(n), new(n)], axis=1)))
+    return summary(samples, rule, sampling, **assume).pair_means(1, 0)
+
+
+@pytest.mark.parametrize("given", ["2%", 2.0])
+@pytest.mark.parametrize("sampling", [FIXED, SEQUENTIAL], ids=["fixed", "sequential"])
+def test_what_would_reverse_the_verdict(given, sampling):
+    """At the break-even, unseen outcomes of probability p_n move the mean from the limit of the seen to the margin.
+
+    The limit of what was seen is above that of the verdict, which allows for a whole episode.
+    """
+    margin, rng = Margin.of(given), np.random.default_rng(6)
+    for loss, verdict in ((-10, Verdict.YES), (15, Verdict.NO)):
+        pair = pair_of(
+            lambda n, loss=loss: 100 - loss + rng.standard_normal(n), lambda n: np.full(n, 100.0), 1000, sampling
+        )
+        found, excess = pair.unseen(margin), pair.excess(margin)
+        least = -excess.high if verdict is Verdict.YES else excess.low
+        assert 0 < least < found.low < abs(float(excess))
+        assert (1 - found.chance) * found.low - found.chance * found.break_even == pytest.approx(0, abs=1e-9)
+        assert found.chance == pytest.approx(1 - 0.01 ** (1 / 1000))
+        assert found.whole >= 90
+    assert (
+        pair_of(lambda n: 98 + rng.standard_normal(n), lambda n: np.full(n, 100.0), 1000, sampling).unseen(margin)
+        is None
+    )
 
 
 @pytest.mark.long
@@ -210,18 +281,17 @@ def test_a_plug_in_margin_is_caught(monkeypatch):
 
 
 def test_t_intervals_at_every_look_are_caught(monkeypatch):
-    def errors(deviations, error, spread):
-        n = len(deviations)
-        return t.ppf(1 - error / 2, n - 1) * deviations.std(axis=0, ddof=1) / math.sqrt(n)
+    def errors(values, radius, spread):
+        n = len(values)
+        return t.ppf(0.975, n - 1) * values.std(ddof=1) / math.sqrt(n)
 
-    monkeypatch.setattr(pair_means.anytime, "mean_errors", errors)
-    monkeypatch.setattr(pair_means.math, "hypot", lambda seen, unseen: seen)
+    monkeypatch.setattr(pair_means, "_with_spread", errors)
+    monkeypatch.setattr(pair_means, "with_largest_loss", lambda seen, *_: seen)
     edge, _ = verdicts("normal", 5.0, 5.0, 200, 2000)
     assert edge[Verdict.YES] + edge[Verdict.NO] > limit(200)
 
 
 def test_an_interval_without_unseen_losses_is_caught(monkeypatch):
-    """The intervals of `Comparison.gap` allow for unseen events of a standard deviation, not of a whole episode."""
-    monkeypatch.setattr(pair_means.math, "hypot", lambda seen, unseen: seen)
+    monkeypatch.setattr(pair_means, "with_largest_loss", lambda seen, *_: seen)
     edge, _ = verdicts("steady", 2.0, 2.0, 60, 1000)
     assert edge[Verdict.YES] > limit(60)

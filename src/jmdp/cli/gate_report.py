@@ -10,7 +10,7 @@ from jmdp.base.interval import Verdict
 from jmdp.base.rounding import exactly, significant
 from jmdp.cli.exit import Exit
 from jmdp.cli.sampling_options import sampling_record
-from jmdp.comparisons.comparison_table import aligned, effort, stopped
+from jmdp.comparisons.comparison_table import aligned, effort, stopped, validity
 from jmdp.comparisons.not_worse import NotWorse
 from jmdp.comparisons.policy_comparison import PolicyComparison
 from jmdp.results.outcome import Outcome
@@ -99,8 +99,10 @@ class GateReport:
             "pairing_gain": self.found.pairing.gain,
             "smallest_loss_found": answer.smallest_loss(self._pairs),
             "unseen": self.found.unseen,
+            "break_even": None if answer.unseen is None else answer.unseen.break_even,
             "policies": {name: {"policy": text, "sha256": digest} for name, (text, digest) in self.policies.items()},
             **{name: value for name, value in sampling_record(self.found).items() if name not in _OF_THE_BEST},
+            "decided": answer.verdict is not Verdict.UNKNOWN,
         }
 
     def _rows(self) -> list[tuple[str, str]]:
@@ -109,10 +111,10 @@ class GateReport:
             ("gap", answer.numbers),
             ("margin", self._margin()),
             ("means", ", ".join(f"{name} {found.mean_of(name)}" for name in (answer.old, answer.new))),
-            ("effort", f"{effort(found)}{self._reruns()}; at most {self.budget:,} episodes"),
+            ("effort", f"{effort(found)}{self._reruns()}; {self._looks()}"),
             ("pairing", found.pairing.sentences()[0]),
             ("power", self._power()),
-            ("unseen", f"events rarer than about 1 in {1 / found.unseen:.0f} may be missing from these episodes"),
+            *([] if found.summary.certain else [("unseen", answer.reversed_by.removesuffix("."))]),
             *((name, f"{text}, sha256 {digest[:16]}…") for name, (text, digest) in self.policies.items()),
         ]
 
@@ -124,11 +126,17 @@ class GateReport:
         if found.return_range is not None:
             least, most = map(exactly, found.return_range)
             return [*said, f"The interval is valid whenever sampling stops, for any returns in [{least}, {most}]"]
+        held, loss = validity(found), found.summary.assume.largest_loss
+        costs = "costs a whole episode" if loss is None else f"costs at most {exactly(loss)}"
         return [
             *said,
-            "The interval is valid whenever sampling stops. It is a large-sample interval with an allowance for an "
-            "event that was not seen and costs a whole episode; if returns have a known range, give --return-range",
+            f"{held[:1].upper()}{held[1:]}. They are large-sample intervals with an allowance for an event that was "
+            f"not seen and {costs}; if returns have a known range, give --return-range",
         ]
+
+    def _looks(self) -> str:
+        fixed = self.found.summary.sampling.kind == "fixed"
+        return "one look" if fixed else f"at most {self.budget:,} episodes"
 
     def _reruns(self) -> str:
         shares = self.found.pairing.shares
@@ -144,7 +152,7 @@ class GateReport:
     @property
     def _pairs(self) -> int:
         """Pairs that the budget allows: those drawn, if it was used up."""
-        used_up = self.found.outcome in (Outcome.BUDGET_EXHAUSTED, Outcome.INTERRUPTED)
+        used_up = self.found.outcome in (Outcome.BUDGET_EXHAUSTED, Outcome.INTERRUPTED, Outcome.SAMPLED)
         return self.answer.samples if used_up else max(self.budget, self.answer.samples)
 
     def _power(self) -> str:

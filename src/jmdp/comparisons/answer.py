@@ -11,7 +11,7 @@ from jmdp.comparisons.not_worse import NotWorse, _Sampled, effort_of
 from jmdp.results.outcome import Outcome
 from jmdp.statistics.margins import Margin
 from jmdp.statistics.planning import needed_words
-from jmdp.statistics.unseen import Unseen, rarest
+from jmdp.statistics.unseen import Unseen, missing, rarest
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ def _between(c: _Compared, first: str, second: str) -> str:
         return f"{first} and {second} cannot be told apart at the requested precision: {difference}"
     if not gap.has_interval:
         few = f"too few {c.run}s differ for an interval of the mean"
-        return f"undecided between {first} and {second}, {few}: {difference}. {_missing(c, n)}"
+        return f"undecided between {first} and {second}, {few}: {difference}. {missing(n, c.run)}"
     return f"undecided between {first} and {second}: {difference}"
 
 
@@ -197,10 +197,6 @@ def _size(c: _Compared, gap: Estimate) -> str:
 
 def _reversed_by(c: _Compared, unseen: Unseen | None) -> str:
     return "" if unseen is None else f". {unseen.sentence(c.run)}".removesuffix(".")
-
-
-def _missing(c: _Compared, n: int) -> str:
-    return f"Something that happens in fewer than 1 of {rarest(n)} {c.run}s may not have been seen"
 
 
 def _equal_so_far(c: _Compared) -> str:

@@ -213,7 +213,7 @@ class Comparison(Tabulated, Savable, Reportable):
         return found if self.sign > 0 else found.negative()
 
     def not_worse(self, margin: Margin | float | str, new: Label | None = None, old: Label | None = None) -> NotWorse:
-        """Whether E[new] ≥ E[old] − margin (E[new] ≤ E[old] + margin if smaller is better); valid at any stop.
+        """Whether E[new] ≥ E[old] − margin (E[new] ≤ E[old] + margin if smaller is better).
 
         A margin is in units of the return, or a share of |E[old]|: "2%". By default `old` is the baseline.
         """

@@ -110,6 +110,8 @@ def stopped(c: _Sampled) -> str:
     if c.outcome is Outcome.PRECISE and len(set(c.counts.values())) > 1:
         last = f"the {c.summary.labels.plural} that were simulated to the end"
         return f"decided: every mean gap of {last} is known to the requested precision"
+    if c.outcome is Outcome.SAMPLED:
+        return f"one look: {c.outcome.value}"
     return f"{'decided' if c.outcome.successful else 'stopped'}: {c.outcome.value}"
 
 
@@ -195,11 +197,11 @@ def assumptions(c: _Sampled) -> list[str]:
     else:
         least, most = map(rounding.exactly, c.return_range)
         means = f"those of means for any returns in [{least}, {most}]"
-    lines.append(f"{_validity(c)}: those of chances and quantiles for any distribution, {means}")
+    lines.append(f"{validity(c)}: those of chances and quantiles for any distribution, {means}")
     return [*lines, "numbers without an interval are estimates"]
 
 
-def _validity(c: _Sampled) -> str:
+def validity(c: _Sampled) -> str:
     """When the intervals hold."""
     sampling = c.summary.sampling
     if sampling.kind == "fixed" and sampling.looks > 1:

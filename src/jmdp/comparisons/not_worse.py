@@ -13,6 +13,7 @@ from jmdp.errors import SettingsError
 from jmdp.statistics.margins import Margin
 from jmdp.statistics.means import ENOUGH
 from jmdp.statistics.sample_summary import SampleSummary
+from jmdp.statistics.unseen import Unseen, missing
 
 _NINE_IN_TEN = 1.2816
 """90% quantile of the standard normal distribution."""
@@ -41,8 +42,9 @@ class NotWorse:
 
     If smaller returns are better (`sign` −1): whether E[new] ≤ E[old] + margin.
 
-    Intervals are valid at any stopping time. They allow for an unseen event that costs a whole episode, so they are
-    wider than those of `Comparison.gap`, which allow for one of the size of a standard deviation.
+    Intervals are valid as those of the comparison are: for ``samples=n`` at this number of samples, which was chosen in
+    advance, otherwise at all scheduled looks. They allow for an unseen event that costs a whole episode, or
+    `largest_loss`, so they are wider than those of `Comparison.gap`, which describe what was seen.
     """
 
     new: str
@@ -57,6 +59,8 @@ class NotWorse:
     confidence: float
     effort: str  # confidence and number of samples in words
     sign: float = 1.0  # −1 if smaller returns are better
+    unseen: Unseen | None = None  # what would reverse the verdict; None without one, or if nothing can
+    run: str = "sample"  # the name of one sample
 
     @property
     def verdict(self) -> Verdict:
@@ -85,7 +89,18 @@ class NotWorse:
         return bool(self.verdict)
 
     def __str__(self) -> str:
-        return f"{self.sentence}: {self.numbers}"
+        reversed_by = f". {self.reversed_by}".removesuffix(".") if self.unseen is not None else ""
+        return f"{self.sentence}: {self.numbers}{reversed_by}"
+
+    @property
+    def reversed_by(self) -> str:
+        """What outcomes that were not seen would have to cost to reverse the verdict; or how rare they may be."""
+        if self.unseen is None:
+            return f"{missing(self.samples, self.run)}."
+        worse = self.verdict is Verdict.NO
+        return self.unseen.sentence(
+            self.run, "stays within the margin by more than {}" if worse else "loses more than {} beyond the margin"
+        )
 
     @property
     def sentence(self) -> str:
@@ -155,6 +170,8 @@ def not_worse(c: _Sampled, margin: Margin, new: int | None, old: int | None) -> 
         confidence=c.confidence,
         effort=effort_of(c, n),
         sign=sign,
+        unseen=pair.unseen(margin),
+        run=c.run,
     )
 
 

@@ -16,7 +16,7 @@ from jmdp.statistics.limits import Limits
 from jmdp.statistics.margins import Margin
 from jmdp.statistics.means import ENOUGH, Sampling, errors_with_spread, shape_of
 from jmdp.statistics.planning import Gaps
-from jmdp.statistics.unseen import with_largest_loss
+from jmdp.statistics.unseen import Unseen, with_largest_loss
 
 _SIGN = 0.1
 """Part of the error probability that a relative margin spends on the sign of the mean it refers to."""
@@ -27,7 +27,7 @@ _HALVINGS = 40
 
 @dataclass(frozen=True, eq=False)
 class PairMeans:
-    """Intervals of linear combinations of two mean returns, E[new] and E[old], valid at any stopping time.
+    """Intervals of linear combinations of two mean returns, E[new] and E[old], valid at the looks of `sampling`.
 
     Without a `return_range` they are large-sample intervals, and an event that was never seen may change the gap by D:
     the range of all returns of both alternatives, or the mean |return| if that is larger, which is what losing a whole
@@ -38,11 +38,12 @@ class PairMeans:
 
     draws: Draws  # [n, 2]: new, old
     limits: Limits
-    error: float  # probability that a verdict is ever wrong
+    error: float  # probability that a verdict is wrong, at any of the looks
     return_range: tuple[float, float] | None
     sampling: Sampling
     largest_loss: float | None  # in an unseen event; None: a whole episode
     certain: bool = False  # nothing is random, so that one sample is exact
+    enough: bool = True  # whether so many samples may decide
 
     @property
     def gap(self) -> Estimate:
@@ -55,15 +56,31 @@ class PairMeans:
         return self._combination(0.0, 1.0, _SIGN * self.error)
 
     def excess(self, margin: Margin) -> Estimate:
-        """E[old] − E[new] − margin, the loss beyond the margin. Its interval is unbounded if the margin is not known.
+        """E[old] − E[new] − margin, the loss beyond the margin.
 
-        A relative margin is δ |E[old]|, so the loss beyond it is the mean of (1 ∓ δ) Z(old) − Z(new), a combination of
-        returns whose interval includes the error of the margin.
+        It has no interval if the margin is not known, or if the samples are too few to decide. A relative margin is
+        δ |E[old]|, so the loss beyond it is the mean of (1 ∓ δ) Z(old) − Z(new), a combination of returns whose
+        interval includes the error of the margin.
         """
-        if not margin.relative:
-            return self._combination(-1.0, 1.0, self.error, -margin.size)
-        found = self._combination(*self._weights(margin), (1 - _SIGN) * self.error)
-        return found if self._sign else Estimate.within(float(found), None)
+        found = self._excess(margin)
+        known = self.enough and (self._sign != 0 or not margin.relative)
+        return found if known else Estimate.within(float(found), None)
+
+    def _excess(self, margin: Margin, allowance: bool = True) -> Estimate:
+        error, shift = ((1 - _SIGN) * self.error, 0.0) if margin.relative else (self.error, -margin.size)
+        return self._combination(*self._weights(margin), error, shift, allowance)
+
+    def unseen(self, margin: Margin) -> Unseen | None:
+        """What would reverse the verdict on a margin; None without one, with a range of returns, or without randomness.
+
+        The distance from the margin is that of what was seen, without the allowance for unseen events.
+        """
+        decided = self.excess(margin)
+        if decided.low <= 0 <= decided.high or self.return_range is not None or self.certain:
+            return None
+        seen, n = self._excess(margin, allowance=False), len(self.draws.returns)
+        whole = float(self.limits.scale.restore(self._largest_loss(np.array(self._weights(margin)))))
+        return Unseen(max(seen.low, -seen.high), n, whole, included=self.largest_loss is not None)
 
     def std(self, margin: Margin) -> float:
         """Standard deviation of the returns whose mean is `excess`; nan of a single sample."""
@@ -112,13 +129,13 @@ class PairMeans:
             inside, outside = (inside, half) if excluded(middle + side * half) else (half, outside)
         return middle + side * outside
 
-    def _combination(self, a: float, b: float, error: float, shift: float = 0.0) -> Estimate:
+    def _combination(self, a: float, b: float, error: float, shift: float = 0.0, allowance: bool = True) -> Estimate:
         """Return a E[new] + b E[old] + shift, with its interval."""
         weights, limits = np.array([a, b]), self.limits
         hidden = self._hidden(weights)
         rounding = 4 * (abs(a) + abs(b)) * limits.rounding + 2.0**-50 * abs(shift)
         if self.certain or self.return_range is None:
-            mean, off = self._large_sample(weights, error)
+            mean, off = self._large_sample(weights, error, allowance)
             off = off + float(hidden.mean()) + rounding
             return Estimate(mean + shift, mean - off + shift, mean + off + shift)
         values = self.draws.returns @ weights
@@ -135,7 +152,15 @@ class PairMeans:
         parts = np.where(merged, np.abs(weights.sum()) * (ends[:, 0] != ENDED), (ends != ENDED) @ np.abs(weights))
         return np.asarray(np.multiply(parts, cut, out=np.zeros(len(parts)), where=parts > 0))
 
-    def _large_sample(self, weights: Floats, error: float) -> tuple[float, float]:
+    def _largest_loss(self, weights: Floats) -> float:
+        """What an unseen event may change a combination by, in units of the scale."""
+        if self.largest_loss is not None:
+            return float(self.limits.scale.divide(self.largest_loss))
+        returns = self.limits.scale.divide(self.draws.returns)[:, weights != 0]
+        whole = max(float(np.ptp(returns)), float(np.abs(returns).mean(axis=0).max()))
+        return whole * float(np.abs(weights).max())
+
+    def _large_sample(self, weights: Floats, error: float, allowance: bool) -> tuple[float, float]:
         """Mean of a combination and its error; infinite for too few samples, and if all returns are 0."""
         scale, used = self.limits.scale, weights != 0
         returns = scale.divide(self.draws.returns)
@@ -143,32 +168,28 @@ class PairMeans:
         mean = float(scale.restore(means @ weights))
         if self.certain:
             return mean, 0.0
-        n = len(returns)
-        if n < ENOUGH:
-            return mean, math.inf
-        loss, spread = self._allowance(returns[:, used], float(np.abs(weights).max()))
-        if loss <= 2 * scale.divide(self.limits.rounding):
+        n, loss = len(returns), self._largest_loss(weights)
+        if n < ENOUGH or loss <= 2 * scale.divide(self.limits.rounding):
             return mean, math.inf
         shape = shape_of((returns[:, used] @ weights[used])[:, None])
-        seen = errors_with_spread(n, shape, self.sampling.radius(n, error), spread)
-        return mean, float(scale.restore(with_largest_loss(seen, loss, n, error)[0]))
+        off = errors_with_spread(n, shape, self.sampling.radius(n, error), self._spread(weights))
+        if allowance:
+            off = with_largest_loss(off, loss, n, error)
+        return mean, float(scale.restore(off[0]))
 
-    def _allowance(self, returns: Floats, weight: float) -> tuple[float, float]:
-        """What an unseen event may cost, and how much returns vary, both in units of the scale."""
-        spread = weight * float(returns.std(axis=0, ddof=1).max())
-        if self.largest_loss is not None:
-            return float(self.limits.scale.divide(self.largest_loss)), spread
-        return weight * max(float(np.ptp(returns)), float(np.abs(returns).mean(axis=0).max())), spread
+    def _spread(self, weights: Floats) -> float:
+        """How much returns vary, in units of the scale."""
+        returns = self.limits.scale.divide(self.draws.returns)[:, weights != 0]
+        return float(np.abs(weights).max()) * float(returns.std(axis=0, ddof=1).max())
 
     def gaps(self, margin: Margin, least: float) -> Gaps:
         """What the number of samples for a verdict on a margin depends on; the mean is that of `excess`."""
         scale, weights = self.limits.scale, np.array(self._weights(margin))
         returns = scale.divide(self.draws.returns)
-        loss, spread = map(scale.restore, self._allowance(returns, float(np.abs(weights).max())))
         return replace(
             Gaps.of(returns @ weights, scale, error=self.error * (1 - _SIGN * margin.relative), least=least),
             mean=float(self.excess(margin)),
             hidden=float(self._hidden(weights).mean()) + 4 * float(np.abs(weights).sum()) * self.limits.rounding,
-            loss=loss,
-            spread=spread,
+            loss=float(scale.restore(self._largest_loss(weights))),
+            spread=float(scale.restore(self._spread(weights))),
         )

@@ -233,7 +233,8 @@ class SampleSummary:
         if self.sign < 0:
             draws = replace(draws, returns=-draws.returns)
             within = None if within is None else (-within[1], -within[0])
-        return PairMeans(draws, self.limits, self.error, within, self.sampling, self.assume.largest_loss, self.certain)
+        enough, loss = self.certain or self.decisive(len(draws.returns)), self.assume.largest_loss
+        return PairMeans(draws, self.limits, self.error, within, self.sampling, loss, self.certain, enough)
 
     def _evaluation(self, draws: Draws, labels: Labels) -> Evaluation:
         rule = self._rule(len(draws.returns))

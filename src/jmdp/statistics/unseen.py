@@ -26,9 +26,9 @@ def unseen_chance(n: int) -> float:
 
 @dataclass(frozen=True)
 class Unseen:
-    """What unseen outcomes would have to cost on average to reverse the sign of a mean gap."""
+    """What unseen outcomes would have to cost on average to reverse the sign of a mean gap or a verdict on a margin."""
 
-    low: float  # lower limit of the mean gap, > 0
+    low: float  # lower limit of the mean gap, or of its distance from the margin, > 0
     samples: int
     whole: float  # what a whole return is worth: the largest seen, or a given bound of the loss
     included: bool = False  # `low` allows for unseen outcomes that cost `whole`
@@ -48,20 +48,24 @@ class Unseen:
         """Whether the break-even is at least one whole return, or unseen outcomes are included."""
         return self.included or self.break_even >= self.whole
 
-    def sentence(self, run: str, loses: str = "loses") -> str:
+    def sentence(self, run: str, does: str = "loses more than {}") -> str:
         """What would reverse the verdict; the numbers are rounded to the side that keeps the sentence true."""
         if self.included:
             return f"This allows for outcomes that were not seen and cost at most {rounding.exactly(self.whole)}."
-        cost = rounding.at_least(self.break_even, 2)
         return (
             f"This reverses only if something that happens in fewer than 1 of {rarest(self.samples)} {run}s, and was "
-            f"not seen, {loses} more than {cost} on average."
+            f"not seen, {does.format(rounding.at_least(self.break_even, 2))} on average."
         )
 
 
 def rarest(samples: int) -> str:
     """1/p_n, rounded down: an outcome that was not seen happens in fewer than one of so many samples."""
     return f"{math.floor(1 / unseen_chance(samples)):,}"
+
+
+def missing(samples: int, run: str) -> str:
+    """What may be missing from the samples."""
+    return f"Something that happens in fewer than 1 of {rarest(samples)} {run}s may not have been seen"
 
 
 def with_largest_loss(error: Floats, largest_loss: float, samples: int, probability: float) -> Floats:

@@ -29,9 +29,10 @@ class Gate(EpisodeSampling):
     """Fail if a new policy is worse than the old one by more than a margin.
 
     Each sample runs one episode of both policies from the same start, with common random numbers. Sampling stops as
-    soon as it is known whether the mean return of the new policy is below that of the old one by more than the margin.
-    The exit code is 0 if it is not, 1 if it is, and 3 if the budget was used up before this was known. Wrong verdicts
-    have a probability of at most 1 − confidence, whenever sampling stops. ENV comes first, options after it.
+    soon as it is known whether the mean return of the new policy is below that of the old one by more than the margin;
+    with --samples there is one look, at so many episodes. The exit code is 0 if it is not, 1 if it is, and 3 if this is
+    not known at the end. Wrong verdicts have a probability of at most 1 − confidence. ENV comes first, options after
+    it.
     """
 
     examples: ClassVar = {
@@ -47,7 +48,7 @@ class Gate(EpisodeSampling):
     """The policy to test."""
     margin: Annotated[str, tyro.conf.arg(metavar="MARGIN", help=_MARGIN)]
     undecided: Optionally[Literal["fail", "pass"]] = None
-    """Exit with 1 (fail) or 0 (pass) instead of 3 if the budget is used up."""
+    """Exit with 1 (fail) or 0 (pass) instead of 3 if the comparison is undecided."""
     summary: Annotated[Optionally[Path], tyro.conf.arg(metavar="FILE.md")] = None
     """Append a report in markdown to FILE.md, e.g. "$GITHUB_STEP_SUMMARY"."""
     discount: Optionally[float] = None
