@@ -222,10 +222,10 @@ def _again(result: Comparison | RunComparisons, command: str | None) -> Again:
 def _assumed(parts: Sequence[Comparison]) -> Assumptions | None:
     """What the call was told beyond the samples: by measure where measures differ."""
     found = {}
-    for name in Assumptions.__dataclass_fields__:
-        values = {getattr(c, "measure", None): getattr(c.summary.assume, name) for c in parts}
+    for field in Assumptions.__dataclass_fields__:
+        values = {getattr(c, "measure", None): getattr(c.summary.assume, field) for c in parts}
         first = next(iter(values.values()))
-        found[name] = first if all(value == first for value in values.values()) else values
+        found[field] = first if all(value == first for value in values.values()) else values
     return None if Assumptions(**found) == Assumptions() else Assumptions(**found)
 
 

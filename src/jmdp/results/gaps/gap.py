@@ -157,7 +157,8 @@ class Gap:
         if interval is None:
             raise UnavailableError(
                 "This gap has no interval, because its evaluation has no certificate. Evaluate with "
-                f"{who_gives(Quantity.VARIANCE_INTERVALS)}, or use compare with assume=jmdp.Assumptions(return_range=(least, most))."
+                f"{who_gives(Quantity.VARIANCE_INTERVALS)}, or use compare with "
+                "assume=jmdp.Assumptions(return_range=(least, most))."
             )
         return interval
 
