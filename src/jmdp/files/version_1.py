@@ -26,12 +26,12 @@ def upgraded(node: Any) -> Any:
         if "worse_than" in found and "sign" in found:
             sampling = {"class": "Sampling", "kind": "sequential", "most": 0, "looks": 1}
             found |= {"sampling": sampling, "file_version": 1}
-            found["assume"] = _assumptions(found.pop("return_range"), None, found.pop("tie_tolerance"), _RAREST)
+            found["assume"] = _assumptions(found, ("return_range", "tie_tolerance"), _RAREST)
         elif found.get("class") == "Settings":
             budget = {"samples": None, "max_samples": found["samples"], "max_seconds": found.pop("seconds")}
             found |= {**budget, "looks": "scheduled"}
             names = ("return_range", "reward_bound", "tie_tolerance")
-            found["assume"] = _assumptions(*(found.pop(name) for name in names), Assumptions.rarest)
+            found["assume"] = _assumptions(found, names, Assumptions.rarest)
         elif found.get("class") == "Progress":
             found["looks"] = 1
             _move_own(found)
@@ -40,15 +40,10 @@ def upgraded(node: Any) -> Any:
     return found
 
 
-def _assumptions(return_range: Any, reward_bound: Any, tie_tolerance: Any, rarest: float) -> dict[str, Any]:
-    return {
-        "class": "Assumptions",
-        "return_range": return_range,
-        "reward_bound": reward_bound,
-        "largest_loss": None,
-        "rarest": rarest,
-        "tie_tolerance": tie_tolerance,
-    }
+def _assumptions(found: dict[str, Any], names: tuple[str, ...], rarest: float) -> dict[str, Any]:
+    """Take these fields out of the object."""
+    others = {"class": "Assumptions", "reward_bound": None, "largest_loss": None, "rarest": rarest}
+    return others | {name: found.pop(name) for name in names}
 
 
 def _move_own(progress: dict[str, Any]) -> None:
