@@ -14,8 +14,8 @@ import jmdp
 from benchmarks.report import Goal, Report, agree
 from jmdp.base.arrays import Floats, cumulative_rows
 from jmdp.models.coupling import Coupling
-from jmdp.statistics import anytime, selection
-from jmdp.statistics.anytime import ENOUGH
+from jmdp.statistics import means
+from jmdp.statistics.assumptions import Assumptions
 from jmdp.worlds import World
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def compare(quick: bool) -> Report:
             f"{_quartiles([pair[i].samples for _, *pair in found])}."
             for i, side in enumerate(("paired", "unpaired"))
         ),
-        "Steps are simulated steps: merged branches count once. No decision is made before 32 samples, which limits "
+        "Steps are simulated steps: merged branches count once. No decision is made before 64 samples, which limits "
         "paired runs where the exact ratio is large.",
     ]
     _watch(report, quick, runs, numbers)
@@ -234,14 +234,15 @@ def needed(std: float, rivals: int) -> int:
     """Return the first look at which the interval of a gap with mean 1 and this std is expected to exclude 0."""
     error = (1 - CONFIDENCE) / rivals
     for n in looks(10 * BUDGET):
-        if anytime.mean_radius(n, error) * std <= math.sqrt(n):
+        if means.sequential_radius(n, error) * std <= math.sqrt(n):
             return n
     return 10 * BUDGET
 
 
 def looks(last: int) -> Iterator[int]:
     """Yield the numbers of samples after which `compare` checks whether it can decide."""
-    return itertools.takewhile(lambda n: n < last, (n for n in selection.looks() if n >= ENOUGH))
+    enough = math.log(1 / (1 - CONFIDENCE)) / Assumptions().rarest
+    return itertools.takewhile(lambda n: n < last, (n for n in means.looks() if n >= enough))
 
 
 def upper_bound(count: int, n: int, error: float = 0.05) -> float:
@@ -315,9 +316,9 @@ def _watch(report: Report, quick: bool, runs: int, numbers: Iterator[int]) -> No
 def watched(question: Question, coupling: Coupling, seed: int, last: int) -> tuple[bool, bool]:
     """Return whether an interval excluded the true value, up to the decision and up to the last look."""
     missed, until_decided = False, None
-    answer = question.ask(coupling, seed, ENOUGH, precision=1e-12)
+    answer = question.ask(coupling, seed, 2, precision=1e-12)
     for n in looks(last):
-        answer = answer.continued(n) if n > ENOUGH else answer
+        answer = answer.continued(n)
         certificate = answer.evaluation.certificate
         assert certificate is not None
         mean, error = answer.evaluation.mean[0], np.asarray(certificate.gap_mean_error)[0, question.best]

@@ -1,4 +1,4 @@
-"""Stopping rules with anytime-valid intervals: jmdp's, the same without elimination, and with known variances."""
+"""Stopping rules with intervals that hold at all looks: jmdp's, also without elimination, and with known variances."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 from benchmarks.selection_cells import Cell
 from benchmarks.selection_classics import ERROR, Runs
 from jmdp.base.arrays import Floats
-from jmdp.statistics import anytime
-from jmdp.statistics.anytime import ENOUGH
-from jmdp.statistics.selection import Decision, SelectionRule, looks
+from jmdp.statistics.assumptions import Assumptions
+from jmdp.statistics.means import Sampling, looks, sequential_radius
+from jmdp.statistics.selection import Decision, SelectionRule
 
 CAP = 4000
 """Budget in samples of each alternative; exact ties are never decided, so they always use it up."""
@@ -31,7 +31,8 @@ def _eliminating(cell: Cell, rng: np.random.Generator, rule: SelectionRule, cap:
     for n in looks_up_to(cap):
         new = cell.draw(rng, n - len(returns), np.array(active))
         returns, rollouts = np.concatenate([returns, new]), rollouts + new.size
-        standing = rule.look(returns, active)
+        leader = int(returns.mean(axis=0).argmax())
+        standing = rule.examine(active[leader], active, *_limits(returns, leader, rule.error))
         if standing.decision is not Decision.OPEN:
             return standing.reference, rollouts
         if len(standing.survivors) < len(active):
@@ -54,20 +55,19 @@ def _without_elimination(cell: Cell, rng: np.random.Generator, cap: int) -> tupl
         sums += new.sum(axis=0)
         first, second = np.argsort(-sums)[:2]
         # The closest rival alone usually shows that the question is open; this saves most of the time.
-        if _low(returns[:n, [first, second]], 0, ERROR / (cell.k - 1))[1] <= 0:
+        if _limits(returns[:n, [first, second]], 0, ERROR / (cell.k - 1))[0][1] <= 0:
             continue
-        if (_low(returns[:n], int(first), ERROR / (cell.k - 1)) > 0).all():
+        low, _ = _limits(returns[:n], int(first), ERROR / (cell.k - 1))
+        if (np.delete(low, first) > 0).all():
             return int(first), n * cell.k
     return -1, filled * cell.k
 
 
-def _low(returns: Floats, leader: int, error: float) -> Floats:
-    """Lower limits [k] of the mean gaps of the leader; infinite for itself."""
+def _limits(returns: Floats, leader: int, error: float) -> tuple[Floats, Floats]:
+    """Lower and upper limits [k] of the mean gaps of the leader."""
     gaps = returns[:, [leader]] - returns
-    means, std = gaps.mean(axis=0), returns.std(axis=0, ddof=1)
-    low = means - anytime.mean_errors(gaps - means, error, std + std[leader])
-    low[leader] = np.inf
-    return np.asarray(low)
+    below, above = Sampling().mean_errors(gaps, error)
+    return gaps.mean(axis=0) - below, gaps.mean(axis=0) + above
 
 
 def known_variances(cell: Cell, rng: np.random.Generator, runs: int, cap: int) -> Runs:
@@ -85,7 +85,7 @@ def known_variances(cell: Cell, rng: np.random.Generator, runs: int, cap: int) -
         means = np.where(keep, sums / n, -np.inf)
         leader = means.argmax(axis=1)
         std = np.sqrt(cell.variances + cell.variances[leader][:, None])
-        radius = anytime.mean_radius(n, ERROR / (cell.k - 1)) / math.sqrt(n)
+        radius = sequential_radius(n, ERROR / (cell.k - 1)) / math.sqrt(n)
         out = means.max(axis=1)[:, None] - means > radius * std
         keep &= np.where(open_[:, None], ~out, True)
         done = open_ & (keep.sum(axis=1) == 1)
@@ -94,6 +94,7 @@ def known_variances(cell: Cell, rng: np.random.Generator, runs: int, cap: int) -
 
 
 def looks_up_to(cap: int) -> Iterator[int]:
-    """Sample sizes at which intervals are computed; the last one is the budget."""
-    yield from itertools.takewhile(lambda n: n < cap, (n for n in looks() if n >= ENOUGH))
+    """Sample sizes at which `jmdp.compare` may decide; the last one is the budget."""
+    enough = math.log(1 / ERROR) / Assumptions().rarest
+    yield from itertools.takewhile(lambda n: n < cap, (n for n in looks() if n >= enough))
     yield cap

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import binom
 
 import jmdp
-from jmdp.statistics import anytime
+from jmdp.statistics.means import Sampling
 
 pytest.importorskip("jax")
 
@@ -60,7 +60,7 @@ def test_five_times_fewer_steps_where_the_variance_ratio_is_five(runs):
 
 def test_deciding_too_early_would_be_caught(decisions, asked, monkeypatch):
     """A planted bug: whoever leads after 64 samples is the best."""
-    monkeypatch.setattr(anytime, "mean_errors", lambda deviations, error, spread=0.0: 0.0 * deviations[0])
+    monkeypatch.setattr(Sampling, "mean_errors", lambda self, values, error: (0.0 * values[0], 0.0 * values[0]))
     hard = [question for question in asked if question.unpaired_needs > 1000]
     found = [decisions._run(question, jmdp.Independent(), seed) for seed in range(60 // len(hard)) for question in hard]
     assert sum(run.wrong for run in found) > allowed(len(found))
