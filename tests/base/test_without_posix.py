@@ -68,7 +68,8 @@ def use():
     )
     assert np.array_equal(first.mean, again.mean)
     assert os.listdir(path.parent) == ["run.npz"]
-    found = [jmdp.compare(world, policy, state=3, seed=1, max_samples=256, pool=pool, progress=False) for pool in (None, 2)]
+    asked = {"state": 3, "seed": 1, "max_samples": 256, "progress": False}
+    found = [jmdp.compare(world, policy, pool=pool, **asked) for pool in (None, 2)]
     assert str(found[0]) == str(found[1])
     found[0].save(path.with_name("found.nc"))
     assert str(jmdp.load(path.with_name("found.nc"))) == str(found[0])

@@ -221,7 +221,7 @@ def _again(result: Comparison | RunComparisons, command: str | None) -> Again:
 
 def _assumed(parts: Sequence[Comparison]) -> Assumptions | None:
     """What the call was told beyond the samples: by measure where measures differ."""
-    found = {}
+    found: dict[str, Any] = {}
     for field in Assumptions.__dataclass_fields__:
         values = {getattr(c, "measure", None): getattr(c.summary.assume, field) for c in parts}
         first = next(iter(values.values()))
