@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from jmdp.base import rounding
 from jmdp.base.interval import Verdict
