@@ -9,9 +9,6 @@ from jmdp.base.arrays import Floats
 
 SEED = 0
 
-NEVER = 1e-12
-"""Precision that is not reached, so that a comparison uses its whole budget."""
-
 
 def row(measured: str, theirs: str, ours: str) -> Row:
     """Return a row of the table."""

@@ -14,6 +14,7 @@ from jmdp.results.outcome import Outcome
 from jmdp.simulators.draws import ENDED, Draws
 from jmdp.statistics.limits import Limits
 from jmdp.statistics.margins import Margin
+from jmdp.statistics.means import Sampling
 from jmdp.statistics.pair_means import PairMeans
 
 
@@ -22,7 +23,7 @@ def pair(new, old, *, ends=None, discount=1.0, horizon=1, return_range=None, cer
     ends = np.full(returns.shape, ENDED) if ends is None else ends
     draws = Draws(returns, ends, returns.view(np.int64), float(np.abs(returns).max()), 1, 0, True)
     limits = Limits.of_draws([draws], discount, horizon, 1.0 if discount < 1 else None)
-    return PairMeans(draws, limits, 0.05, return_range, certain)
+    return PairMeans(draws, limits, 0.05, return_range, Sampling(), None, certain)
 
 
 def normal(mean, n=2000, seed=0, std=1.0):
