@@ -134,19 +134,19 @@ def lane(**settings):
 
 
 def test_each_policy_is_simulated_until_its_verdict():
-    found = lane(baseline="old", margin="10%")
+    found = lane(baseline="old", margin="5%")
     assert found.outcome is Outcome.MARGIN_DECIDED
     assert found.outcome.successful
-    assert found.not_worse("10%", "near").verdict is Verdict.YES
-    assert found.not_worse("10%", "far").verdict is Verdict.NO
+    assert found.not_worse("5%", "near").verdict is Verdict.YES
+    assert found.not_worse("5%", "far").verdict is Verdict.NO
     assert found.counts["far"] < found.counts["near"] < 500
-    assert "near is not worse than old by more than 10%" in found.answer
-    assert "far is worse than old by more than 10%" in found.answer
-    sooner = lane(baseline="old", margin="10%", max_steps=60)
+    assert "near is not worse than old by more than 5%" in found.answer
+    assert "far is worse than old by more than 5%" in found.answer
+    sooner = lane(baseline="old", margin="5%", max_steps=60)
     assert sooner.outcome is Outcome.BUDGET_EXHAUSTED
-    assert sooner.not_worse("10%", "near").verdict is Verdict.UNKNOWN
+    assert sooner.not_worse("5%", "near").verdict is Verdict.UNKNOWN
     with pytest.raises(UndecidedError):
-        bool(sooner.not_worse("10%", "near"))
+        bool(sooner.not_worse("5%", "near"))
 
 
 def test_any_comparison_answers():

@@ -70,7 +70,7 @@ def test_alternatives_that_are_certainly_equal_end_it_too():
 
 def test_beside_a_baseline_each_is_simulated_until_it_is_known():
     rule = SelectionRule(alternatives=4, baseline=0, indifference=0.2)
-    samples, standing = run([0.0, 2.0, -0.5, 0.0], rule, 1, 50_000)
+    samples, standing = run([0.0, 2.0, -0.3, 0.0], rule, 1, 50_000)
     assert standing.decision is Decision.SETTLED
     assert samples.counts[1] <= 64
     assert samples.counts[1] < samples.counts[2]
