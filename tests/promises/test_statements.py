@@ -16,6 +16,8 @@ import pytest
 from scipy.stats import binom, nct
 from scipy.stats import t as student
 
+import jmdp
+from jmdp.simulators import FunctionSimulator
 from jmdp.statistics.means import FIXED, Sampling, looks, planned_looks, sequential_radius
 from reference.gap_samples import BUDGETS, DECIDES, LAWS, Law, correlated, normal, scheduled, watch
 from reference.rare_losses import RARE_LOSSES, verdicts
@@ -23,8 +25,14 @@ from reference.rare_losses import RARE_LOSSES, verdicts
 RATES = 400
 """At most so many rates are tested in this file."""
 
-QUICK = ("normal", "lognormal", "95% ties, rest exponential", "Pareto 2.5")
-"""Distributions that are simulated on every change: planted bugs are seen with them."""
+QUICK = {"normal": 500, "lognormal": 2000, "99% ties, rest lognormal": 1000}
+"""Distributions that are simulated on every change, and how often: planted bugs are seen with them."""
+
+QUICK_FIXED = {
+    30: ("normal", "exponential", "lognormal", "Pareto 2.5"),
+    100: ("lognormal", "Pareto 2.5", "95% ties, rest lognormal"),
+    300: ("95% ties, rest exponential",),
+}
 
 JOINTLY = ("normal", "exponential", "lognormal", "t₃", "90% ties", "successes, 5% and 1%", "95% ties, rest exponential")
 """Distributions for comparisons of many alternatives."""
@@ -61,7 +69,7 @@ def check_ever_miss(name: str, runs: int, budget: int, seed: int) -> None:
 @pytest.mark.parametrize("name", QUICK)
 def test_intervals_miss_in_at_most_5_percent_of_comparisons(name):
     """Looks up to 1,000 samples. Student's t at every look misses in a third of comparisons."""
-    check_ever_miss(name, 2000, 1000, 1)
+    check_ever_miss(name, QUICK[name], 1000, 1)
 
 
 @pytest.mark.long
@@ -131,9 +139,8 @@ def check_fixed(name: str, n: int, runs: int, seed: int) -> None:
         within(limit, found.missed[0][known], f"{name}, n = {n}, missed where there is an interval")
 
 
-@pytest.mark.parametrize("n", [30, 100])
-@pytest.mark.parametrize("name", [*QUICK, "exponential"])
-def test_coverage_of_a_fixed_number_of_samples(name, n):
+@pytest.mark.parametrize(("n", "name"), [(n, name) for n, names in QUICK_FIXED.items() for name in names])
+def test_coverage_of_a_fixed_number_of_samples(n, name):
     check_fixed(name, n, 4000, 6)
 
 
@@ -248,3 +255,108 @@ def test_the_sequential_radius_is_calibrated():
 @pytest.mark.long
 def test_the_sequential_radius_is_calibrated_in_a_million_series():
     check_calibration((0.2, 0.1, 0.05, 0.01, 0.005, 0.001), 1_000_000, 14)
+
+
+# ------------------------------------------------------------------------------------------------ public functions
+
+PUBLIC = ("normal, correlation 0.999", "exponential", "90% ties")
+
+
+def returns(rng: np.random.Generator, law: Law) -> tuple[float, float]:
+    """What the old alternative returns, and how much more the new one does; the mean gap is 0."""
+    return 5 * rng.standard_normal(), law.draw(rng, (1, 1)).item() - law.mean
+
+
+def game(law: Law) -> FunctionSimulator:
+    """One step: action 0 returns what the old alternative does, action 1 what the new one does."""
+    return FunctionSimulator(
+        lambda s, a, u: u[0] + a * u[1],
+        lambda s, a, u: 1,
+        ["old", "new"],
+        terminal=bool,
+        start=0,
+        luck=lambda rng: returns(rng, law),
+    )
+
+
+def by_runs(law: Law, **settings):
+    runs = {"old": lambda luck: returns(luck["all"], law)[0], "new": lambda luck: sum(returns(luck["all"], law))}
+    return jmdp.compare_runs(runs, progress=False, **settings)
+
+
+def by_policies(law: Law, **settings):
+    policies = {"old": lambda s: 0, "new": lambda s: 1}
+    return jmdp.compare_policies(game(law), policies, discount=0.5, progress=False, **settings)
+
+
+def by_actions(law: Law, **settings):
+    return jmdp.compare(game(law), lambda s: 0, state=0, discount=0.5, progress=False, **settings)
+
+
+CALLS = [by_runs, by_policies, by_actions]
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(
+    ("settings", "sampling"),
+    [
+        ({"max_samples": 150}, Sampling()),
+        ({"samples": 100}, FIXED),
+        ({"max_samples": 100, "looks": "planned"}, Sampling("planned", 100)),
+    ],
+)
+def test_public_functions_state_these_intervals(call, settings, sampling):
+    """They depend on the gaps only, which are the same for the three functions' tables up to the seeds."""
+    law = LAWS["exponential"]
+    found = call(law, seed=3, **settings)
+    gaps = np.diff(found.draws.returns[:, [found.actions.index("old"), found.actions.index("new")]])
+    below, above = sampling.mean_errors(gaps, 0.05)
+    stated = found.gap("new", "old").mean_interval
+    assert found.samples >= 100
+    assert stated.low == pytest.approx(gaps.mean() - below[0], rel=1e-9)
+    assert stated.high == pytest.approx(gaps.mean() + above[0], rel=1e-9)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", PUBLIC)
+@pytest.mark.parametrize("call", CALLS)
+def test_public_functions_are_wrong_in_at_most_5_percent(call, name):
+    """400 comparisons to 250 samples, with a gap of 0: every verdict is wrong. Then 400 of 100 samples."""
+    found = [call(LAWS[name], seed=seed, max_samples=250) for seed in range(400)]
+    assert min(one.samples for one in found) >= DECIDES
+    within(0.05, np.array([one.best is not None for one in found]), f"{call.__name__}, {name}, wrong verdict")
+    intervals = [one.gap("new", "old").mean_interval for one in found]
+    missed = np.array([wide is not None and not wide.low <= 0 <= wide.high for wide in intervals])
+    within(0.05, missed, f"{call.__name__}, {name}, missed")
+    fixed = [call(LAWS[name], seed=seed, samples=100) for seed in range(400, 800)]
+    intervals = [one.gap("new", "old").mean_interval for one in fixed]
+    missed = np.array([wide is not None and not wide.low <= 0 <= wide.high for wide in intervals])
+    within(0.06, missed, f"{call.__name__}, {name}, missed by 100 samples")
+    assert sum(one.best is not None for one in fixed) == missed.sum()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["loss of 10 in 1 of 100, gap std 0.3", "crash from 200 in 1 of 201, shared std 5"])
+def test_public_sentences_on_unseen_losses_are_true(name):
+    """200 comparisons by `compare_runs`, and 200 with the right `largest_loss`."""
+    rare = RARE_LOSSES[name]
+    advantage = rare.chance * rare.loss
+
+    def draw(luck):
+        old = luck.normal("old", mean=rare.size, std=rare.common)
+        gap = luck.normal("gap", mean=advantage, std=rare.own)
+        return old, gap - rare.loss * (luck.uniform("loss") < rare.chance)
+
+    runs = {"old": lambda luck: draw(luck)[0], "new": lambda luck: sum(draw(luck))}
+    settings = {"max_samples": 300, "progress": False}
+    found = [jmdp.compare_runs(runs, seed=seed, **settings) for seed in range(200)]
+    verdict = np.array([one.best is not None for one in found])
+    seen = np.array([(np.abs(one.draws.returns) < rare.size / 2).any() for one in found])
+    excused = np.array(
+        [one.best == "new" and one.break_even < rare.loss - advantage and rare.chance <= one.unseen for one in found]
+    )
+    within(0.03, verdict & ~(excused & ~seen), f"{name}, false sentence")
+    within(0.01, np.array([one.best is not None and one.firm for one in found]), f"{name}, firm")
+    assume = jmdp.Assumptions(largest_loss=rare.loss)
+    found = [jmdp.compare_runs(runs, seed=seed, assume=assume, **settings) for seed in range(200, 400)]
+    within(0.03, np.array([one.best is not None for one in found]), f"{name}, wrong with the largest loss given")
