@@ -57,17 +57,19 @@ class Gaps:
 
     @property
     def std(self) -> Estimate:
-        """Standard deviation, with an approximate 90% interval if it is estimated.
+        """Standard deviation, with an approximate interval if it is estimated.
 
-        ln σ² is in ln(c s²) ± z c √((κ − (n − 3)/n)/(n − 1)), c = n/(n − z), with κ the kurtosis about a trimmed mean
-        (Bonett, "Approximate confidence interval for standard deviation of nonnormal distributions", CSDA 2006).
+        The limits of ln σ² are ln(c s²) ± z c √((κ − (n − 3)/n)/(n − 1)), c = n/(n − z), with κ the kurtosis about a
+        trimmed mean (Bonett, "Approximate confidence interval for standard deviation of nonnormal distributions", CSDA
+        2006). z is that of 95% below and of 99% above, where long tails are missed.
         """
-        std, n, z = float(self.shape[0][0]), self.samples, 1.6449
+        std, n = float(self.shape[0][0]), self.samples
         if n == 0:
             return Estimate(std, std, std)
-        c = n / (n - z)
-        off = z * c * math.sqrt(max(0.0, self.tails - (n - 3) / n) / (n - 1)) / 2
-        return Estimate(std, std * math.sqrt(c) * math.exp(-off), std * math.sqrt(c) * math.exp(off))
+        wide = math.sqrt(max(0.0, self.tails - (n - 3) / n) / (n - 1))
+        ends = ((z, n / (n - abs(z))) for z in (-1.6449, 2.3263))
+        low, high = (std * math.sqrt(c) * math.exp(z * c * wide / 2) for z, c in ends)
+        return Estimate(std, low, high)
 
     def ends(self) -> list[Gaps]:
         """Gaps that need fewer and more samples; none if the standard deviation is given.
@@ -85,14 +87,15 @@ class Gaps:
         if self.spread is not None:
             both = [means.errors_with_spread(n, self.shape, sampling.radius(n, self.error), self.spread)] * 2
         elif sampling.kind == "fixed":
-            both = list(means.fixed_errors_of(n, self.shape, self.error))
+            std, skewness, kurtosis = self.shape  # the skewness of n normal samples is ± 2/√n on average: half counts
+            both = list(means.fixed_errors_of(n, (std, skewness - 1 / math.sqrt(n), kurtosis), self.error))
         else:
             both = [means.sequential_errors(n, self.shape, sampling.radius(n, self.error), self.error)] * 2
-        std, _, kurtosis = (float(one[0]) for one in self.shape)
+        spread, tails = float(self.shape[0][0]), float(self.shape[2][0])
         below, above = (float(with_largest_loss(one, self.loss, n, self.error)[0]) + self.hidden for one in both)
         if aim == "precision":
-            return (below + above) / 2 * math.sqrt(1 + quantile * math.sqrt((kurtosis - 1) / n)) <= size
-        return below + quantile * std / math.sqrt(n) <= size
+            return (below + above) / 2 * math.sqrt(1 + quantile * math.sqrt((tails - 1) / n)) <= size
+        return below + quantile * spread / math.sqrt(n) <= size
 
     def fixed(self, size: float, aim: Aim, quantile: float) -> float:
         """Number of samples to be chosen in advance; infinite if it is too large."""
@@ -295,10 +298,10 @@ def needed(
 
 
 def needed_words(low: float, high: float, unit: str, what: str = "a decision") -> str:
-    """`needed` in words, to two digits."""
+    """`needed` in words, to two digits; an upper end that is much larger than the lower one says nothing."""
     if low == math.inf:
         return f"{what} is never reached"
     least, most = (f"{float(f'{n:.2g}'):,.0f}" for n in (low, high))
-    if high == math.inf:
+    if high > 100 * low:
         return f"{what} would need about {least} {unit} or more, or is never reached"
     return f"{what} would need about {least if least == most else f'{least} to {most}'} {unit}"
