@@ -182,7 +182,7 @@ def _fault(arguments: list[str], code: int | None, out: str, err: str) -> str | 
     if code == 2 and len(lines) != 1 and "For full helptext" not in err and not err.startswith("usage: "):
         return f"{len(lines)} messages"
     place = re.search(r"\(in \S+, (.+), line \d+", err)
-    if place is not None and not place[1].endswith("own.py"):
+    if place is not None and not place[1].endswith(("own.py", "json/__init__.py")):  # json:loads is a policy too
         return f"an error of Python in {place[0]}"
     if code in (0, 1, 3) and "--json" in arguments and not {"-h", "--help", "--version"} & set(arguments):
         try:

@@ -22,9 +22,9 @@ def test_prints_as_the_library_does(capsys):
 
 def test_json_has_the_answer(capsys):
     found = run(capsys, f"{INVENTORY} --starts 0 --samples 64 --json")
-    assert found.code == 1
-    assert found.json["decided"] is False
-    assert found.json["outcome"] == "BUDGET_EXHAUSTED"
+    assert (found.code, found.json["decided"], found.json["outcome"]) == (0, True, "SAMPLED")
+    few = run(capsys, f"{INVENTORY} --starts 0 --samples 4 --json")
+    assert (few.code, few.json["decided"], few.json["outcome"]) == (1, False, "SAMPLED")
     assert [row["policy"] for row in found.json["policies"]] == ["base_stock", "new"]
     assert found.json["pairing"]["gain"]["value"] > 1
 

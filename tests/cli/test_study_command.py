@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -152,7 +153,8 @@ def test_states_of_frozen_lake_are_those_of_compare(capsys, here):
         assert leader["outcome"] == truth.outcome.name
         for _, row in part.iterrows():
             mean = truth.beside_leader(row["action"])["mean"]
-            assert [row["mean"], row["mean_low"], row["mean_high"]] == pytest.approx([float(mean), mean.low, mean.high])
+            ends = [mean.low, mean.high] if mean.has_interval else [math.nan, math.nan]
+            assert [row["mean"], row["mean_low"], row["mean_high"]] == pytest.approx([float(mean), *ends], nan_ok=True)
 
 
 def test_all_states_of_frozen_lake(capsys, here):
@@ -242,7 +244,8 @@ def test_settings_reach_the_study(capsys, here, monkeypatch):
     monkeypatch.setattr(module, "study", lambda *given, pool, **more: pools.append(pool) or jmdp.study(*given, **more))
     text = WINDY.replace("budget = 64", "budget = 20") + (
         "seed = 9\nindifference = 0.5\nconfidence = 0.9\nreward_bound = 5\nreturn_range = [-60, 60.5]\n"
-        'tie_tolerance = 0.25\ncoupling = "local"\npolicy_luck = "shared"\ndiscount = 0.95\npool = 2\n'
+        'largest_loss = 50\nrarest = 0.125\ntie_tolerance = 0.25\ncoupling = "local"\npolicy_luck = "shared"\n'
+        "discount = 0.95\npool = 2\n"
     )
     gamma = jmdp.worlds.windy_gridworld().model.discount
     found = study(capsys, text.replace("discount = 0.95", f"discount = {gamma}"), "--json")
@@ -258,6 +261,8 @@ def test_settings_reach_the_study(capsys, here, monkeypatch):
         "indifference": 0.5,
         "reward_bound": 5.0,
         "return_range": [-60.0, 60.5],
+        "largest_loss": 50.0,
+        "rarest": 0.125,
         "tie_tolerance": 0.25,
     }
 
@@ -409,6 +414,8 @@ BAD = {
     "horizon": (WINDY.replace("horizon = 8", "horizon = 0"), ["horizon is 0", "at least 1"]),
     "reward_bound": (WINDY + "reward_bound = inf\n", ["reward_bound is inf"]),
     "return_range": (WINDY + "return_range = [3, 1]\n", ["return_range is [3, 1]", "[0, 1]"]),
+    "largest_loss": (WINDY + "largest_loss = 0\n", ["largest_loss is 0"]),
+    "rarest": (WINDY + "rarest = 1\n", ["rarest is 1"]),
     "tie_tolerance": (WINDY + "tie_tolerance = -1\n", ["tie_tolerance is -1"]),
     "coupling": (WINDY + 'coupling = "Local"\n', ["coupling is 'Local'", "'local'"]),
     "policy_luck": (WINDY + "policy_luck = true\n", ["policy_luck is True", "'shared'"]),

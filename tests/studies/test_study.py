@@ -57,13 +57,18 @@ def run(path, states, **given):
 PLACES = {f"at {place}": (float(place), "") for place in range(-4, 5)}
 
 
+def ends(estimate):
+    """As in files: nan without an interval."""
+    return [end if np.isfinite(end) else np.nan for end in (estimate.low, estimate.high)]
+
+
 def check_rows(rows, comparison):
     for row in rows.itertuples():
         name = row[rows.columns.get_loc(comparison.alternative) + 1]
         mean, gap = comparison.mean_of(name), comparison.advantage(name, row.rival)
         assert (row.mean, row.n, row.outcome) == (mean, comparison.counts[name], comparison.outcome.name)
-        np.testing.assert_allclose([row.mean_low, row.mean_high], [mean.low, mean.high])
-        np.testing.assert_allclose([row.gap, row.gap_low, row.gap_high], [gap, gap.low, gap.high], atol=1e-9)
+        np.testing.assert_allclose([row.mean_low, row.mean_high], ends(mean))
+        np.testing.assert_allclose([row.gap, row.gap_low, row.gap_high], [gap, *ends(gap)], atol=1e-9)
         better, worse = comparison.superiority(name, row.rival), comparison.superiority(row.rival, name)
         assert [row.better, row.better_low, row.better_high] == [better, better.low, better.high]
         assert [row.worse, row.worse_low, row.worse_high] == [worse, worse.low, worse.high]

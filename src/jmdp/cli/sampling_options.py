@@ -98,7 +98,7 @@ def sampling_record(found: Comparison) -> dict[str, Any]:
         "reward_bound": found.limits.bound,
         "assumption": found.limits.assumption,
         "outcome": found.outcome,
-        "decided": found.outcome.successful,
+        "decided": found.decided,
         "best": found.best,
         "choice": found.choice,
         "survivors": found.survivors,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from jmdp.base.arrays import Floats
-from jmdp.base.interval import Estimate, Interval
+from jmdp.base.interval import Estimate, Interval, Verdict
 from jmdp.base.labels import Label
 from jmdp.base.reportable import Reportable
 from jmdp.base.rounding import confidence_percent
@@ -147,6 +147,19 @@ class Comparison(Tabulated, Savable, Reportable):
     def choice(self) -> str | None:
         """The action to take: `best`, or one that is known to be within `indifference` of the best; else None."""
         return self.leader if self.outcome is Outcome.GOOD_ENOUGH else self.best
+
+    @property
+    def decided(self) -> bool:
+        """Whether the question is answered. A number of samples chosen in advance may not be enough."""
+        if self.outcome is not Outcome.SAMPLED:
+            return self.outcome.successful
+        others = [name for name in self.actions if name != self.reference]
+        if self.margin is not None:
+            return all(self.not_worse(self.margin, name).verdict is not Verdict.UNKNOWN for name in others)
+        if self.baseline is None:
+            return self.best is not None
+        gaps = [self.advantage(name, self.baseline) for name in others]
+        return all(gap.low > 0 or gap.high < 0 for gap in gaps)
 
     @property
     def actions(self) -> list[str]:

@@ -77,7 +77,7 @@ def _verdict(result: Comparison | RunComparisons) -> str:
 def _decided(c: Comparison) -> bool | None:
     if c.margin is not None:
         return all(c.not_worse(c.margin, other).verdict is Verdict.YES for other in c.actions if other != c.reference)
-    return None if c.outcome in (Outcome.DETERMINISTIC, Outcome.ONE_FUTURE) else c.outcome.successful
+    return None if c.outcome in (Outcome.DETERMINISTIC, Outcome.ONE_FUTURE) else c.decided
 
 
 def _status(parts: Sequence[Comparison]) -> str:
@@ -89,9 +89,9 @@ def _status(parts: Sequence[Comparison]) -> str:
             (words[v] for v in (Verdict.NO, Verdict.UNKNOWN) if v in verdicts), "Not worse by more than the margin"
         )
     if len(parts) > 1:
-        return f"{sum(part.outcome.successful for part in parts)} of {len(parts)} measures decided"
+        return f"{sum(part.decided for part in parts)} of {len(parts)} measures decided"
     special = {Outcome.DETERMINISTIC: "Exact for this state", Outcome.ONE_FUTURE: "Nothing varied"}
-    return special.get(c.outcome, "Decided" if c.outcome.successful else "Not decided")
+    return special.get(c.outcome, "Decided" if c.decided else "Not decided")
 
 
 def _sampling(result: Comparison | RunComparisons) -> str:
@@ -188,7 +188,7 @@ def _again(result: Comparison | RunComparisons, command: str | None) -> Again:
         confidence=result.confidence,
         indifference=c.indifference,
         margin=None if c.margin is None else str(c.margin),
-        **{"samples" if c.summary.sampling.kind == "fixed" else "max_samples": c.samples},
+        **_sampled(c),
         assume=_assumed(list(result.values()) if isinstance(result, RunComparisons) else [result]),
     )
     if _is_precise(c):
@@ -218,6 +218,14 @@ def _again(result: Comparison | RunComparisons, command: str | None) -> Again:
         given.append(("actions", f"a dictionary of actions: {names}"))
         actions = "actions"
     return again(command, given, "jmdp.compare", [f"simulator, policy, state=state, actions={actions},", *asked])
+
+
+def _sampled(c: Comparison) -> dict[str, Any]:
+    """The numbers of samples of the call, and its looks."""
+    sampling = c.summary.sampling
+    if sampling.kind == "planned":
+        return {"max_samples": sampling.most, "looks": "planned"}
+    return {"samples" if sampling.kind == "fixed" else "max_samples": c.samples}
 
 
 def _assumed(parts: Sequence[Comparison]) -> Assumptions | None:

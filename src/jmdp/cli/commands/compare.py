@@ -85,7 +85,7 @@ class Compare(Sampling):
             show(answer)
         if found.outcome is Outcome.INTERRUPTED:
             return Exit.INTERRUPTED
-        return Exit.YES if found.outcome.successful else Exit.NO
+        return Exit.YES if found.decided else Exit.NO
 
     def _compared(self, chosen: Environment, simulator: Simulator) -> Comparison:
         if self.discount is None and simulator.discount is None:

@@ -84,7 +84,7 @@ class ComparePolicies(EpisodeSampling):
             show(answer)
         if found.outcome is Outcome.INTERRUPTED:
             return Exit.INTERRUPTED
-        return Exit.YES if found.outcome.successful else Exit.NO
+        return Exit.YES if found.decided else Exit.NO
 
     def _compared(self, chosen: Environment) -> PolicyComparison:
         simulator = chosen.episode_simulator(digests=self.coupling == "local")
