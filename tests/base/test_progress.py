@@ -57,3 +57,27 @@ def test_a_line_without_a_status_has_no_empty_part(monkeypatch):
         "review: 4 of at most 31 steps; at most 13:16 left",
         "review: 8 of at most 31 steps; old leads; at most 14:22 left",
     ]
+
+
+def test_counting_that_ends_early_shows_no_time_left_and_warns_once(monkeypatch):
+    clock = iter([0.0, 0.5, 70.0, 140.0])
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    lines = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", lines)
+    with progress.status_bar("compare", True, 0, 9000, ends_early=True) as report:
+        report(32, "", "too few")
+        report(64, "old leads", "too few")
+        report(80, "", "too few")
+    assert lines.getvalue().splitlines() == [
+        "compare: too few",
+        "compare: 64 of at most 9,000 samples; old leads",
+        "compare: 80 of at most 9,000 samples",
+    ]
+    monkeypatch.undo()
+    monkeypatch.setattr(progress, "_FIRST_SHOWN_AFTER", 0.0)
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with progress.status_bar("compare", True, 0, 9000, ends_early=True) as report:
+        report(64, "old leads", "too few")
+    assert "compare: too few\n" in terminal.getvalue()
+    assert re.search(r"compare: 64\S* of at most 9\.00k \[\d\d:\d\d, .*old leads\]", terminal.getvalue())

@@ -29,6 +29,18 @@ def test_json_has_the_answer(capsys):
     assert found.json["pairing"]["gain"]["value"] > 1
 
 
+def test_a_plan_from_a_pilot(capsys):
+    world = jmdp.worlds.inventory()
+    pair = {"base_stock": world.policies["base_stock"], "new": world.policies["reorder"]}
+    pilot = jmdp.compare_policies(world, pair, starts={0: 1.0}, seed=0, samples=64)
+    found = run(capsys, f"{INVENTORY} --starts 0 --plan --difference 0.5")
+    assert found.code == 0
+    assert found.out == f"{pilot.plan(difference=0.5)}\n"
+    larger = run(capsys, f"{INVENTORY} --starts 0 --plan --precision 0.5 --samples 100 --json").json
+    assert larger["pilot"] == 100
+    assert larger["fixed_range"][0] < larger["fixed"] < larger["fixed_range"][1]
+
+
 def test_a_figure_is_saved(capsys, tmp_path):
     found = run(capsys, f"{INVENTORY} --starts 0 --plot {tmp_path / 'figure.svg'}")
     assert found.code == 0
@@ -57,6 +69,9 @@ def test_policies_of_ones_own_and_environments_that_cannot_be_copied(capsys, tmp
         ),
         (f"{INVENTORY} --starts 0=half 3=half", "Give a probability for each"),
         (f"{INVENTORY} --starts 0 --baseline old", "base_stock, new"),
+        (f"{INVENTORY} --starts 0 --plan", "--plan needs one of --difference and --precision"),
+        (f"{INVENTORY} --starts 0 --plan --difference 1 --precision 1", "--plan needs one of"),
+        (f"{INVENTORY} --starts 0 --difference 1", "--difference needs --plan"),
     ],
 )
 def test_what_is_refused(capsys, line, said):

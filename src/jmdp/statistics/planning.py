@@ -52,7 +52,8 @@ class Gaps:
         cut = int(n / (2 * math.sqrt(n - 4)))
         about = (values - np.sort(values)[cut : n - cut].mean()) / max(float(std[0]), 1e-300)
         tails = float((about**4).sum()) * n / (n - 1) ** 2
-        shape = scale.restore(std), skewness, kurtosis
+        varied = np.ptp(values) > 0  # equal values differ from their mean by rounding
+        shape = scale.restore(std * varied), skewness, kurtosis
         return cls(shape=shape, mean=scale.restore(float(values.mean())), samples=n, tails=tails, **others)
 
     @property
