@@ -12,6 +12,7 @@ import warnings
 
 import numpy as np
 import pytest
+from numpy.random import default_rng
 from scipy import stats
 
 import jmdp
@@ -266,11 +267,84 @@ def test_a_key_that_is_used_twice_is_reported():
     def forgot(luck):
         return sum(luck.exponential("service", mean=1.0) for _ in range(5))
 
+    def reused(luck):
+        return sum(luck.normal("demand", day, mean=1.0, std=1.0) for day in (0, 1, 2, 1))
+
     with pytest.warns(UserWarning, match=r"used the random number \('service'\) 5 times"):
         jmdp.compare_runs({"a": plain, "b": forgot}, **QUIET)
+    with pytest.warns(UserWarning, match=r"used the random number \('demand', 1\) 2 times"):
+        jmdp.compare_runs({"a": plain, "b": reused}, **QUIET)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (lambda luck: luck.uniform("demand", 3), lambda luck: luck.uniform("Demand", 3)),
+        (lambda luck: luck.uniform("service time", 3), lambda luck: luck.uniform("service_time", 3)),
+        (lambda luck: luck.uniform("x", "arrival"), lambda luck: luck.uniform("x", "arrivals")),
+        (lambda luck: luck["demand"].random(), lambda luck: luck.uniform("demand")),
+        (lambda luck: luck.seed("model") % 7 + 1.0, lambda luck: luck.seed("modell") % 7),
+    ],
+)
+def test_a_misspelt_key_is_reported(one, other):
+    runs = {"a": lambda luck: one(luck) + luck.uniform("y"), "b": lambda luck: other(luck) + luck.uniform("y")}
+    with pytest.warns(UserWarning, match=r"Only design '.' uses the \w+ '.*, and only design '.' the \w+ '") as caught:
+        jmdp.compare_runs(runs, samples=40, **QUIET)
+    assert len(caught) == 1
+
+
+def test_purposes_of_one_design_are_no_mistake():
+    def clinic(luck, extra):
+        total = sum(luck.exponential("service", f"patient {i}", mean=1.0) for i in range(3 + extra))
+        total += luck.uniform("order", "-2.5") if extra else luck.uniform("order", "0.5")
+        return total + (luck.uniform("repair", 1) if extra else luck.uniform("delivery", 1))
+
+    runs = {"a": lambda luck: clinic(luck, 0), "b": lambda luck: clinic(luck, 2)}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        jmdp.compare_runs({"a": lambda luck: luck.uniform("x", 1) + luck.uniform("x", 1), "b": plain}, **QUIET)
+        jmdp.compare_runs(runs, samples=40, **QUIET)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda luck: default_rng(3).normal(), r"np.random.default_rng\(3\)"),
+        (lambda luck: np.random.default_rng(seed=4).normal(), r"np.random.default_rng\(4\)"),
+        (lambda luck: np.random.RandomState(5).normal(), r"np.random.RandomState\(5\)"),
+        (lambda luck: random.Random(6).gauss(), r"random.Random\(6\)"),
+    ],
+)
+def test_a_generator_with_a_fixed_seed_is_reported(make, said):
+    with pytest.warns(UserWarning, match=said) as caught:
+        jmdp.compare_runs({"a": plain, "b": lambda luck: make(luck) + luck.uniform("x")}, samples=40, **QUIET)
+    assert len(caught) == 1
+    assert np.random.default_rng is default_rng
+    assert type(np.random.RandomState) is type
+
+
+def test_generators_seeded_by_luck_are_no_mistake():
+    def seeded(luck):
+        state = np.random.RandomState(luck.seed("state"))
+        assert isinstance(state, np.random.RandomState)
+        pickle.loads(pickle.dumps((state, random.Random(luck.seed("python")))))
+        return default_rng(luck.seed("new")).normal() + state.normal()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        jmdp.compare_runs({"a": seeded, "b": lambda luck: seeded(luck) + 1}, samples=40, **QUIET)
+
+
+@pytest.mark.parametrize("first", [40, 150])
+def test_memory_that_starts_late_is_noticed(first):
+    """Samples are run again at the end too: without that, the wrong design would win."""
+    calls = []
+
+    def forgetful(luck):
+        calls.append(1)
+        return luck.uniform("x") + 3 * (len(calls) > first)
+
+    with pytest.raises(SimulatorError, match="'a' is not reproducible: sample 0"):
+        jmdp.compare_runs({"a": forgetful, "b": lambda luck: luck.uniform("x") + 0.2}, samples=400, **QUIET)
 
 
 OF_WAIT = jmdp.Assumptions(return_range={"wait": (0, 9)})

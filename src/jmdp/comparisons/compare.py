@@ -257,10 +257,10 @@ class ActionQuestion(SimulatorQuestion):
         """True if a compiled program draws the samples."""
         return self.simulator.compiled_draws(self.actor, self.plan) is not None
 
-    def check(self, draws: Draws) -> None:
+    def check(self, draws: Draws, late: bool) -> None:
         """Raise if samples differ when they are drawn again."""
         if self.repeats:
-            check_repeatable(draws, self.simulator, self.actor, self.plan)
+            check_repeatable(draws, self.simulator, self.actor, self.plan, late=late)
 
     def same(self) -> tuple[int, ...] | None:
         """Equal numbers for equal actions, and for actions with the same rows in a table."""

@@ -255,11 +255,11 @@ class PolicyQuestion(SimulatorQuestion):
         """True if a compiled program draws the samples."""
         return self.simulator.compiled_episodes(self.plan) is not None
 
-    def check(self, draws: Draws) -> None:
+    def check(self, draws: Draws, late: bool) -> None:
         """Raise if samples differ when they are drawn again."""
         assert isinstance(draws, EpisodeDraws)
         if self.repeats:
-            check_episodes(draws, self.simulator, self.plan)
+            check_episodes(draws, self.simulator, self.plan, late=late)
 
     def same(self) -> tuple[int, ...] | None:
         """Equal numbers for policies that are the same object, or the same table."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, cast
@@ -13,8 +12,6 @@ import numpy as np
 
 from jmdp.base.interrupts import interruptible
 from jmdp.base.labels import Labels
-from jmdp.base.luck import Shock, Usage
-from jmdp.base.luck_by_purpose import Luck
 from jmdp.base.settings import asks_for_seed, cut, names, short
 from jmdp.comparisons.comparison import Comparison
 from jmdp.comparisons.question import Question, same_objects
@@ -24,6 +21,7 @@ from jmdp.comparisons.settings import Settings, alternative_names
 from jmdp.distribute.pools import Pool
 from jmdp.errors import SettingsError, SimulatorError
 from jmdp.results.result import forgotten
+from jmdp.simulators.checking.run_notes import RunNotes
 from jmdp.simulators.draws import Draws
 from jmdp.simulators.runs import Run, RunBlocks, RunDraws
 from jmdp.statistics.assumptions import Assumptions
@@ -179,17 +177,19 @@ class _Question(Question):
         """The values of this measure."""
         return samples.measure(self.measure)
 
-    def check(self, draws: Draws) -> None:
-        """Run two samples again, with the designs in reverse order, and raise if a result differs."""
+    def check(self, draws: Draws, late: bool) -> None:
+        """Run two samples again, with the designs in reverse order, and raise if a result differs.
+
+        Unless it is late, warn of likely mistakes in what the runs draw.
+        """
         assert isinstance(draws, RunDraws)
-        for sample in sorted({0, min(63, len(draws.returns) - 1)}, reverse=True):
-            for i in reversed(range(self.labels.size)):
-                luck = _CountingLuck(Shock.of_sample(self.settings.seed, sample, Usage()))
-                values = np.array(self.work.result(i, sample, luck)[1])
-                if not (values == draws.values[sample, i]).all():
-                    raise _not_reproducible(self.labels.name(i), sample, draws.values[sample, i], values)
-                if sample == 0:
-                    luck.warn_of_mistakes(self.labels.name(i))
+        with nullcontext(RunNotes()) if late else RunNotes.then_warned() as notes:
+            for sample in sorted({0, len(draws.returns) - 1}, reverse=True):
+                for i, name in reversed(list(enumerate(self.runs))):
+                    luck = notes.luck(name, self.settings.seed, sample)
+                    values = np.array(self.work.result(i, sample, luck)[1])
+                    if not (values == draws.values[sample, i]).all():
+                        raise _not_reproducible(name, sample, draws.values[sample, i], values)
 
     def between_looks(self, sampled: Sampled, pool: Pool) -> Sampled:
         """Draw independently if pairing increases the variance."""
@@ -272,40 +272,6 @@ class RunQuestion(_Question):
             return some[0]
         comparisons = {str(one.measure): one for one in some}
         return RunComparisons(comparisons=comparisons, confidence=self.settings.confidence, continue_with=forgotten)
-
-
-class _CountingLuck(Luck):
-    """Randomness that counts how often each single number is used."""
-
-    __slots__ = ("_counts",)
-
-    def __init__(self, shock: Shock) -> None:
-        super().__init__(shock)
-        self._counts: Counter[tuple[Any, ...]] = Counter()
-
-    def _uniform(self, key: tuple[Any, ...]) -> float:
-        self._counts[key] += 1
-        return super()._uniform(key)
-
-    def warn_of_mistakes(self, name: str) -> None:
-        """Warn if nothing was drawn, or if a key without a number was used more than once."""
-        assert self._usage is not None
-        if not self._usage.used:
-            warnings.warn(
-                f"Design {short(name)} drew nothing from `luck`, so all its runs are equal. If the simulation is "
-                'random, its seed is fixed: pass it luck.seed("model"), or draw from luck.',
-                stacklevel=2,
-            )
-        for key, count in self._counts.items():
-            if count > 1 and all(isinstance(part, str) for part in key):
-                said = ", ".join(map(repr, key))
-                warnings.warn(
-                    f"Design {short(name)} used the random number ({said}) {count} times in one run, and it is the "
-                    f"same number each time. If the draws should differ, add what they are for: ({said}, customer); or "
-                    f"use a generator: luck[{said}].",
-                    stacklevel=2,
-                )
-                return
 
 
 def _not_reproducible(name: str, sample: int, first: Any, again: Any) -> SimulatorError:

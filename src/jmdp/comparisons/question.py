@@ -69,8 +69,8 @@ class Question(ABC):
         """True if all samples are identical and it is unknown whether others are possible."""
 
     @abstractmethod
-    def check(self, draws: Draws) -> None:
-        """Raise if samples differ when they are drawn again; `draws` has all of them."""
+    def check(self, draws: Draws, late: bool) -> None:
+        """Raise if the first or the last of these samples differ when drawn again; `late` if it was done before."""
 
     @property
     def checked(self) -> bool:

@@ -206,6 +206,7 @@ class Course:
         self.sampled = sampled or Sampled(DrawnSamples(k), tuple(range(k)))
         self.question, self.pool, self.budget = question, pool, budget
         self.fresh = not self.sampled.samples.stages
+        self._checked = len(self.sampled.samples)  # samples at the last check
         self._open = not self.sampled.decided
 
     @property
@@ -236,7 +237,7 @@ class Course:
         """Eliminate and decide, after samples were added up to the look that follows `before` samples."""
         question, n = self.question, len(self.sampled.samples)
         if self.fresh and before < ENOUGH <= n:
-            self.check()
+            self.check(n)
         parts = question.parts(self.sampled.samples)
         standings = [examined(part, self.sampled) for part in parts]
         if not self._open or not self._decides(n):
@@ -248,14 +249,16 @@ class Course:
             self._adapt(standings)
         return standings
 
-    def check(self) -> None:
-        """Raise if samples differ when they are drawn again."""
-        self.question.check(self.sampled.samples.complete.one_coupling)
+    def check(self, n: int) -> None:
+        """Raise if samples differ when they are drawn again: once early, and once after the last of n samples."""
+        self.question.check(self.sampled.samples.complete.one_coupling, late=self._checked > 0)
+        self._checked = n
 
     def answer(self, interrupted: bool = False) -> Any:
         """Result from the samples so far."""
-        if self.fresh and len(self.sampled.samples) < ENOUGH:
-            self.check()
+        n = len(self.sampled.samples)
+        if n > self._checked and not (interrupted and self._checked):
+            self.check(n)
         return result_of(self.question, self.sampled, interrupted)
 
     def _decides(self, n: int) -> bool:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+import types
+import warnings
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -155,6 +158,83 @@ def test_draws_that_differ_are_refused_where_they_matter(kind, coupling):
     assert "It matters under Synchronous()" in str(refused.value)
     assert "test_sampling.py:" in str(refused.value)
     assert "shock.derived" in str(refused.value)
+
+
+EPISODES = {"none": lambda stock: 0, "some": lambda stock: 1 + (stock < 3)}
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS)
+@pytest.mark.parametrize("kind", [MoreByAction, MoreByState, RateByState, SwappedCalls])
+def test_policies_whose_steps_draw_differently_are_reported_once(kind, coupling):
+    """Only where the policies share their shocks: under `Local`, in the first step and wherever their stocks meet."""
+    settings = {"discount": 0.9, "horizon": 12, "seed": 0, "samples": 64, "progress": False, "coupling": coupling}
+    matters = coupling == jmdp.Synchronous() or (coupling == jmdp.Local() and kind is MoreByAction)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = jmdp.compare_policies(kind(), EPISODES, **settings)
+    said = [str(warning.message) for warning in caught if "do not share all random numbers" in str(warning.message)]
+    assert len(said) == matters or (coupling == jmdp.Local() and kind is SwappedCalls)
+    plan = found.continue_with.question.work
+    assert (plan(0, 64, (0, 1), True).returns == found.draws.complete.returns).all()
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS)
+def test_policies_whose_steps_draw_alike_give_no_warning(coupling):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        jmdp.compare_policies(
+            Store(), EPISODES, discount=0.9, horizon=80, seed=0, samples=64, progress=False, coupling=coupling
+        )
+
+
+class ShopEnv(gymnasium.Env):
+    """A shop in which an order draws one number more, if `more`; a part of it holds the generator too, if `twice`."""
+
+    action_space = gymnasium.spaces.Discrete(3)
+    observation_space = gymnasium.spaces.Box(0, 100, (1,))
+
+    def __init__(self, more, twice):
+        self.more, self.twice, self.part = more, twice, None
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        self.stock, self.left = 3, 20
+        self.part = types.SimpleNamespace(rng=self.np_random) if self.twice else None
+        return np.array([self.stock], np.float32), {}
+
+    def step(self, action):
+        rng = self.part.rng if self.twice else self.np_random
+        if self.more and action:
+            self.np_random.random()
+        demand = rng.poisson(2)
+        sold, self.left = min(self.stock + action, demand), self.left - 1
+        self.stock = self.stock + int(action) - sold
+        return np.array([self.stock], np.float32), float(3 * sold - action), False, self.left == 0, {}
+
+
+@pytest.mark.parametrize("twice", [False, True])
+@pytest.mark.parametrize("more", [False, True])
+def test_steps_of_environments_are_compared_too(more, twice):
+    policies = {"few": lambda seen: int(seen[0] < 2), "many": lambda seen: 2 * int(seen[0] < 4)}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        jmdp.compare_policies(ShopEnv(more, twice), policies, discount=1.0, horizon=20, seed=0, samples=64,
+                              progress=False)  # fmt: skip
+    said = [str(warning.message) for warning in caught]
+    assert len(said) == more
+    assert all("do not share all random numbers" in text for text in said)
+
+
+def test_a_simulator_whose_memory_starts_late_is_noticed():
+    class Late(Store):
+        calls = 0
+
+        def demand(self, stock, action, shock):
+            Late.calls += 1
+            return super().demand(stock, action, shock) - (Late.calls > 2000)
+
+    with pytest.raises(SimulatorError, match="not reproducible"):
+        jmdp.compare_policies(Late(), EPISODES, discount=0.9, horizon=12, seed=0, samples=200, progress=False)
 
 
 def test_functions_that_draw_are_refused():

@@ -7,6 +7,7 @@ different positions of the stream: the seed is the same, but the random numbers 
 from __future__ import annotations
 
 import copy
+import math
 import sys
 from collections import Counter
 from pathlib import Path
@@ -17,6 +18,7 @@ import numpy as np
 from jmdp.base.arrays import Floats
 from jmdp.base.luck import Shock
 from jmdp.simulators.checking.draw_calls import Call, StreamPosition, consume_alike, stream_position, target_of
+from jmdp.simulators.episodes import paired_episodes
 
 
 class Draw(NamedTuple):
@@ -32,8 +34,9 @@ class Draw(NamedTuple):
 class DrawLog:
     """Draws of one step, and the outcome of the step."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: float = math.inf) -> None:
         self.draws: list[Draw] = []
+        self._most = most  # draws that are logged at most
         self.asked = False  # True once the shock was used, with or without a generator
         self.step: Any = None
         self.open = True
@@ -55,8 +58,10 @@ class DrawLog:
 
     def note(self, position: StreamPosition, caller: Any, call: Call) -> None:
         """Record a draw made by this frame."""
+        if len(self.draws) >= self._most:
+            return
         path, spots, target = [], [], target_of(caller)
-        while caller is not None and caller.f_code is not draws_of.__code__:
+        while caller is not None and caller.f_code not in _OUTSIDE:
             code = caller.f_code
             path.append((code.co_filename, code.co_name, caller.f_lasti))  # a line may contain several draws
             spots.append(f"{Path(code.co_filename).name}:{caller.f_lineno} in {code.co_name}")
@@ -131,24 +136,35 @@ for _name in dir(np.random.Generator):
         setattr(_LoggedGenerator, _name, _logged(_name))
 
 
+def logged(shock: Shock, log: DrawLog) -> Shock:
+    """The same shock, whose draws are logged."""
+    return _LoggedShock(shock.words, log)
+
+
 def draws_of(simulator: Any, state: Any, action: Any, shock: Shock) -> DrawLog:
     """Draws of a step from its shock. The outcome is the same as without a log."""
     log = DrawLog()
-    log.step = simulator.step(state, action, _LoggedShock(shock.words, log))
+    log.step = simulator.step(state, action, logged(shock, log))
     log.open = False
     return log
 
 
-def out_of_step(one: DrawLog, other: DrawLog) -> str | None:
+_OUTSIDE = (draws_of.__code__, paired_episodes.__code__)
+"""Functions that simulate steps: those that called them are the same for all steps that are compared."""
+
+
+def out_of_step(one: DrawLog, other: DrawLog, *, could: bool = True) -> str | None:
     """Location at which two steps under one shock make the same draw at different stream positions, or could.
 
     The same draw is the n-th of one path of calls; for paths that only one step has, the n-th of one line of code.
-    Draws of only one step after all common draws do not matter.
+    Draws of only one step after all common draws do not matter. Whether they could takes longer to find out.
     """
     mine, theirs = _numbered(one, other), _numbered(other, one)
     for key, draw in mine.items():
         if key in theirs and theirs[key].position != draw.position:
             return draw.spot
+    if not could:
+        return None
     return _by_arguments(one, other, [(draw, theirs[key]) for key, draw in mine.items() if key in theirs])
 
 

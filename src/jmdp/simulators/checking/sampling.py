@@ -17,6 +17,7 @@ from jmdp.errors import PolicyError, SimulatorError
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
 from jmdp.simulators.batched_states import has_many_steps
+from jmdp.simulators.checking.episode_draws import LoggedPlan
 from jmdp.simulators.checking.quick_check import quick_check
 from jmdp.simulators.digests import digest_of
 from jmdp.simulators.draws import Draws
@@ -47,19 +48,22 @@ def check_before_sampling(simulator: Simulator, state: Any, actions: Sequence[An
     )
 
 
-def check_repeatable(drawn: Draws, simulator: Simulator, actor: Actor, plan: RolloutPlan) -> None:
-    """Draw two of these samples again, each alone, and raise unless they are equal.
+def check_repeatable(
+    drawn: Draws, simulator: Simulator, actor: Actor, plan: RolloutPlan, *, late: bool = False
+) -> None:
+    """Draw the first and the last of these samples again, each alone, and raise unless they are equal.
 
-    Then the policy is called again on the same observations, in other orders. Compiled programs have no memory and are
-    not checked.
+    Unless it is late, the policy is then called again on the same observations, in other orders. Compiled programs
+    have no memory and are not checked.
     """
     arrays = has_many_steps(simulator)  # single samples are simulated step by step
     if not simulator.check or (not arrays and simulator.compiled_draws(actor, plan) is not None):
         return
     recorder = _RecordingActor(actor)
-    samples = sorted({0, min(63, len(drawn.returns) - 1)}, reverse=True)
+    samples = sorted({0, len(drawn.returns) - 1}, reverse=True)
     again = {sample: paired_draws(simulator, recorder, plan, sample, 1) for sample in samples}
-    recorder.ask_again()
+    if not late:
+        recorder.ask_again()
     for sample, single in again.items():
         wrong = np.flatnonzero((single.returns[0] != drawn.returns[sample]) | (single.gains[0] != drawn.gains[sample]))
         if wrong.size:
@@ -73,11 +77,16 @@ def check_repeatable(drawn: Draws, simulator: Simulator, actor: Actor, plan: Rol
             )
 
 
-def check_episodes(drawn: EpisodeDraws, simulator: Simulator, plan: EpisodePlan) -> None:
-    """Run two of these samples again, each alone, and raise unless they are equal. Compiled ones are not checked."""
+def check_episodes(drawn: EpisodeDraws, simulator: Simulator, plan: EpisodePlan, *, late: bool) -> None:
+    """Run the first and the last of these samples again, each alone, and raise unless they are equal.
+
+    Unless it is late, warn if policies draw different numbers in a step. Compiled programs are not checked.
+    """
     if not has_many_steps(simulator) and simulator.compiled_episodes(plan) is not None:
         return
-    for sample in sorted({0, min(63, len(drawn.returns) - 1)}, reverse=True):
+    if not late:
+        plan = LoggedPlan(**vars(plan))
+    for sample in sorted({0, len(drawn.returns) - 1}, reverse=True):
         again = paired_episodes(simulator, plan, sample, 1)
         wrong = np.flatnonzero((again.returns[0] != drawn.returns[sample]) | (again.gains[0] != drawn.gains[sample]))
         if wrong.size:
@@ -92,6 +101,8 @@ def check_episodes(drawn: EpisodeDraws, simulator: Simulator, plan: EpisodePlan)
                 "environment without it); or the policy has a memory without a "
                 f"reset() method{_OR_MANY * has_many_steps(simulator)}."
             )
+    if isinstance(plan, LoggedPlan):
+        plan.warn_if_out_of_step()
 
 
 def policy_draws(simulator: Simulator, state: Any, action: Any, actor: Actor) -> bool:

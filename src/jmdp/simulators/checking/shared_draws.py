@@ -90,15 +90,15 @@ class DrawProbe(Probe):
         return spot is not None
 
 
-_STREAMS = (
+STREAMS = (
     'use a separate generator for each purpose: shock.derived(b"demand").generator(), or '
     "np.random.default_rng(self.np_random.integers(2**63)) created at the beginning of a step"
 )
 _SAME_FOR_ACTIONS = (
-    f"Make all draws before the action is used, or {_STREAMS}. It matters under Synchronous() and Local(), which "
+    f"Make all draws before the action is used, or {STREAMS}. It matters under Synchronous() and Local(), which "
     "give all actions in a state one shock, but not under Independent()."
 )
 _SAME_FOR_STATES = (
-    f"Make the same draws in the same order in every state, or {_STREAMS}. It matters under Synchronous(), which gives "
+    f"Make the same draws in the same order in every state, or {STREAMS}. It matters under Synchronous(), which gives "
     "all states of a time step one shock, but not under Local() and Independent()."
 )

@@ -61,10 +61,8 @@ class LiveEnvs:
         if any(one is not other for one, other in zip(spaces_of(live.chain), before, strict=False)):
             seed_spaces(live.env, seed)  # the reset made new ones
         own = live.core.np_random
-        if holds_generator_once(live.chain):
-            live.core._np_random = self._generator
-        else:
-            replace_generator(live.env, own, self._generator)
+        live.once = holds_generator_once(live.chain)
+        live.exchange(own, self._generator)
         live.go, live.limit = self._wrappers.stepper(live.chain)
         return live, observation
 
@@ -73,6 +71,16 @@ class LiveEnvs:
         self._generator.restart(shock.words)
         if live.core._np_random is not self._generator:
             live.core.np_random = self._generator
+        if type(shock) is Shock:
+            return self._step(live, action, shock)
+        logged = shock.restart(self._generator)
+        try:
+            live.exchange(self._generator, logged)
+            return self._step(live, action, shock)
+        finally:
+            live.exchange(logged, self._generator)
+
+    def _step(self, live: LiveEnv, action: Any, shock: Shock) -> Any:
         if self._global_generators is untouched_global_generators:
             return limited_step(live.go, live.limit, action)
         with self._global_generators(shock):
@@ -86,13 +94,21 @@ class LiveEnvs:
 class LiveEnv:
     """An environment of the pool, and its step after the reset."""
 
-    __slots__ = ("chain", "core", "env", "go", "limit")
+    __slots__ = ("chain", "core", "env", "go", "limit", "once")
 
     def __init__(self, env: Any) -> None:
         self.env, self.chain = env, layers(env)
         self.core = self.chain[-1]
         self.go: Callable[[Any], Any] = env.step
         self.limit: Any = None
+        self.once = False  # whether only the core refers to the generator
+
+    def exchange(self, old: Any, new: Any) -> None:
+        """Replace the generator by another."""
+        if self.once:
+            self.core._np_random = new
+        else:
+            replace_generator(self.env, old, new)
 
 
 class LiveEpisode(Episode):
