@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 from jmdp.base.scale import Scale
 from jmdp.simulators.draws import ENDED, Draws
-from jmdp.statistics import anytime
+from jmdp.statistics import anytime, means
 from jmdp.statistics.bounded_returns import BoundedReturns
 from jmdp.statistics.limits import Limits
 
@@ -41,31 +41,44 @@ def sizes(largest: int, count: int) -> list[int]:
     return np.unique(np.geomspace(1, largest, count).astype(int)).tolist()
 
 
+def spent(error: float) -> float:
+    """Error probability of the mixture at all sizes that is calibrated to `error` at the looks."""
+    return error * min(2.0, max(1.0, 2.1 - 2 * error))
+
+
+def weight_of(n: int, error: float) -> float:
+    """nρ², with the ρ for which the mixture is sharpest at 150 samples, to first order."""
+    late = -2 * math.log(error)
+    return n * (late + math.log1p(late)) / means._SHARPEST_AT
+
+
 @pytest.mark.parametrize("error", ERRORS)
-def test_the_radius_of_means_is_the_normal_mixture(error):
-    """Equal for the same ρ; and ρ, which is a closed form here, costs at most 0.2% over the numerical minimum."""
-    rho = 1 / anytime._weight(1, error)
-    for n in sizes(10**9, 80):
-        assert anytime.mean_radius(n, error) == pytest.approx(ville.normal_mixture(n, error, rho) / math.sqrt(n), 1e-14)
-    n = anytime._SHARPEST_AT
-    least = ville.normal_mixture(n, error, ville.best_rho(n, error)) / math.sqrt(n)
-    assert 1 - 1e-12 <= anytime.mean_radius(n, error) / least <= 1.002
+def test_the_radius_of_many_samples_is_that_of_the_normal_mixture(error):
+    """For the same ρ; and ρ, which is a closed form here, costs at most 0.3% over the numerical minimum."""
+    a = spent(error)
+    rho = 1 / weight_of(1, a)
+    for n in (10**5, 10**7, 10**9):
+        normal = ville.normal_mixture(n, a, rho) / math.sqrt(n)
+        assert means.sequential_radius(n, error) == pytest.approx(normal, 100 * math.log(1 / a) / n)
+    n = means._SHARPEST_AT
+    least, ours = (ville.normal_mixture(n, a, r) / math.sqrt(n) for r in (ville.best_rho(n, a), rho))
+    assert 1 - 1e-12 <= ours / least <= 1.003
 
 
 @pytest.mark.parametrize(("n", "error"), [(20, 0.5), (64, 0.5), (64, 0.1), (500, 0.5), (500, 0.05), (5000, 0.05)])
-def test_the_student_radius_is_where_a_mixture_of_noncentral_t_densities_is_one_over_the_error(n, error, monkeypatch):
+def test_the_radius_is_where_a_mixture_of_noncentral_t_densities_is_one_over_the_error(n, error, monkeypatch):
     """∫ f(t; μ)/f(t; 0) dN(μ; 0, nρ²), f the density of Student's t with noncentrality μ: a series ₁F₁, in balls."""
     monkeypatch.setattr(flint.ctx, "prec", 80)
-    arb, weight = flint.arb, flint.arb(anytime._weight(n, error))
-    t = arb(anytime.student_radius(n, error))
+    arb, weight = flint.arb, flint.arb(weight_of(n, spent(error)))
+    t = arb(means.sequential_radius(n, error))
     part = t * t / (n - 1 + t * t)
 
     def density(mu, _):
         likely = (mu * mu * part / 2).hypgeom_1f1(arb(n) / 2, arb(1) / 2)  # the odd term of the series cancels
         return likely * (-mu * mu / 2 * (1 + 1 / weight)).exp() / (2 * arb.pi() * weight).sqrt()
 
-    ratio = 2 * flint.acb.integral(density, 0, 12 * weight.sqrt()).real
-    assert float(ratio) == pytest.approx(1 / error, rel=1e-11)
+    ratio = 2 * flint.acb.integral(density, 0, min(float(t) + 12, 12 * math.sqrt(float(weight)))).real
+    assert float(ratio) == pytest.approx(1 / spent(error), rel=1e-11)
 
 
 @pytest.mark.parametrize("error", ERRORS)
@@ -195,21 +208,25 @@ def test_intervals_of_returns_gaps_and_variances_are_those_of_a_grid(n):
     near(*found, ville.BettingCS((-7, 7), ERROR, grid=cells + 1).fit(returns @ weights), 14 / cells)
 
 
-@pytest.mark.parametrize(("name", "early", "late"), [("uniform", 1.35, 1.05), ("coin", 1.35, 1.05), ("skew", 10, 1.15)])
-def test_large_sample_intervals_contain_those_of_the_asymptotic_sequence(name, early, late):
-    """They are up to `early` times as wide from n = 64 on, up to `late` from n = 1000 on; and both contain the mean."""
+@pytest.mark.parametrize(("name", "early", "late"), [("uniform", 1.1, 1.0), ("coin", 1.1, 1.0), ("skew", 2, 1.1)])
+def test_large_sample_intervals_are_like_those_of_the_asymptotic_sequence(name, early, late):
+    """They hold at the looks alone, so they may be narrower, by at most 15%; and both contain the mean.
+
+    `early`, and `late` from n = 1000 on, bound how much wider they are.
+    """
     draw, truth = DISTRIBUTIONS[name]
     x = draw(np.random.default_rng(6), (2000, SEQUENCES))
     looks = [64, 128, 256, 512, 1000, 2000]
     missed = np.zeros((2, SEQUENCES), bool)
-    other = [ville.AsymptoticCS(ERROR, anytime._SHARPEST_AT, 2).fit(sequence) for sequence in x.T]
+    other = [ville.AsymptoticCS(ERROR, means._SHARPEST_AT, 2).fit(sequence) for sequence in x.T]
     for n in looks:
         mean = x[:n].mean(axis=0)
-        errors = anytime.mean_errors(x[:n] - mean, ERROR)
+        errors, _ = means.Sampling().mean_errors(x[:n], ERROR)
         radius = np.array([(one.upper_[n - 1] - one.lower_[n - 1]) / 2 for one in other])
         assert np.allclose(mean, [one.estimate_[n - 1] for one in other], rtol=1e-12)
-        assert (errors >= radius).all()
-        assert (errors <= (late if n >= 1000 else early) * radius).all()
+        ratio = (errors / radius)[np.isfinite(errors)]
+        assert (ratio >= 0.85).all()
+        assert (ratio <= (late if n >= 1000 else early)).all()
         missed |= np.abs(mean - truth) > np.stack([errors, radius])
     assert missed[0].sum() <= ALLOWED
     assert missed[1].sum() <= ALLOWED
