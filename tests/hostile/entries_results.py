@@ -13,6 +13,7 @@ from hostile import tiny
 from hostile.entries import Arguments, Entry
 from jmdp.base.settings import real_number
 from jmdp.errors import JMDPError
+from jmdp.statistics.means import Sampling
 
 Valid = Callable[[np.random.Generator], Arguments]
 
@@ -60,7 +61,7 @@ def return_distribution() -> jmdp.Distribution:
 def regret() -> jmdp.Regret:
     """Regret of some samples."""
     values = np.linspace(0, 1, 50)
-    return jmdp.Regret("a", values, np.zeros(50), 1.0, 0.05)
+    return jmdp.Regret("a", values, np.zeros(50), 1.0, 0.05, Sampling())
 
 
 def number(name: str, low: float, high: float) -> Valid:

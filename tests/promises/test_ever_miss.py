@@ -21,6 +21,7 @@ from scipy.stats import binom
 
 import jmdp
 from jmdp.comparisons.compare import action_question
+from jmdp.comparisons.sampling import comparison_of
 from jmdp.comparisons.settings import Settings
 from jmdp.simulators import FunctionSimulator
 from jmdp.simulators.candidates import action_labels
@@ -46,6 +47,8 @@ class Distribution:
 
     @property
     def kinds(self) -> tuple[str, ...]:
+        if self.crash:  # no interval of the mean covers what was not seen: the verdict says it
+            return tuple(kind for kind in ALWAYS if kind != "gap mean")
         return ALWAYS if self.return_range is None else ALWAYS + GIVEN_A_RANGE
 
 
@@ -155,14 +158,17 @@ def outside(found: jmdp.Comparison, distribution: Distribution, truth: dict[str,
     assert gap.correlation_interval is None
     size = abs(distribution.mean) + 1e-9
     missed |= {
-        name for name, wide in shown.items() if not wide.low - 1e-9 * size <= truth[name] <= wide.high + 1e-9 * size
+        name
+        for name, wide in shown.items()
+        if wide is not None and not wide.low - 1e-9 * size <= truth[name] <= wide.high + 1e-9 * size
     }
     for action, mean in ((0, distribution.mean), (1, 0.0)):
         if not found.mean_of(action).low <= mean <= found.mean_of(action).high:
             missed.add("mean")
-    if distribution.crash > found.unseen and not (found.draws.returns[:, 0] - found.draws.returns[:, 1] < -2).any():
+    seen = (found.draws.returns[:, 0] - found.draws.returns[:, 1] < -2).any()
+    if distribution.crash > found.unseen and not seen:
         missed.add("unseen")
-    if found.best == other:
+    if found.best == other and (seen or not distribution.crash or found.firm or found.break_even >= 3.01):
         missed.add("decision")
     return missed
 
@@ -182,8 +188,9 @@ def watched(distribution: Distribution, runs: int, budget: int, seed: int) -> Ra
     truth, ever, until_stop, stops = truths(distribution), Counter(), Counter(), []
     for run in range(runs):
         rng = np.random.default_rng([seed, run])
-        settings = Settings(seed=run, coupling=jmdp.Synchronous(), return_range=distribution.return_range)
-        question = action_question(Given(), None, lambda state: 0, None, None, settings)
+        assume = jmdp.Assumptions(return_range=distribution.return_range)
+        settings = Settings(seed=run, coupling=jmdp.Synchronous(), assume=assume)
+        question = action_question(Given(), lambda state: 0, None, None, None, settings)
         samples, missed, stopped, n = DrawnSamples(2), set(), None, 0
         for count in batches(budget):
             common = distribution.common * rng.standard_normal(count)
@@ -192,7 +199,7 @@ def watched(distribution: Distribution, runs: int, budget: int, seed: int) -> Ra
             drawn = Draws(returns, ends, gains, float(np.abs(returns).max()), 2 * count, 0, True)
             samples = samples.with_block((0, 1), drawn)
             n += count
-            found = question.comparison(Sampled(samples, (0, 1)))
+            found = comparison_of(question, Sampled(samples, (0, 1)))
             missed |= outside(found, distribution, truth)
             if stopped is None and found.best is not None:
                 stopped = n
@@ -222,8 +229,8 @@ def test_intervals_hold_at_every_look(name):
     check(watched(DISTRIBUTIONS[name], 30, 500, 1), DISTRIBUTIONS[name], 30)
 
 
-def test_compare_itself_is_not_misled_by_rare_losses():
-    """−3 with chance 1%, in 40 runs to 64 pairs. An interval without a term for unseen outcomes is wrong in half."""
+def test_compare_itself_says_what_rare_losses_would_reverse_it():
+    """−3 with chance 1%, in 40 runs to 64 pairs: half see none of them, and say that a smaller loss reverses it."""
 
     def luck(rng):
         return 5.0 * rng.standard_normal(), float(DISTRIBUTIONS["+0.01 ± 1e-7, −3 with chance 1%"].draw(rng, 1)[0])
@@ -233,7 +240,10 @@ def test_compare_itself_is_not_misled_by_rare_losses():
     )
     settings = {"policy": [0], "discount": 0.0, "max_samples": 64, "progress": False}
     found = [jmdp.compare(game, seed=seed, **settings) for seed in range(40)]
-    assert sum(one.best == "0" for one in found) < too_many(40)
+    misled = [one for one in found if one.best == "0"]
+    assert 10 <= len(misled) <= 30
+    assert sum(one.firm or one.break_even > 3 for one in misled) < too_many(40)
+    assert all("0 is better on what was seen" in one.answer for one in misled if not one.firm)
 
 
 @pytest.mark.long

@@ -63,7 +63,7 @@ LAWS = {law.__name__: law for law in (normal, lognormal, crash, steady)}
 def loss_limits(returns, rule, return_range=None, sampling=SEQUENTIAL):
     """Limits of the loss beyond the margin, for returns [n, 2] of old and new."""
     samples = DrawnSamples(2).with_block((0, 1), block(returns))
-    return summary(samples, rule, sampling, return_range=return_range).gap_limits(0, (0, 1), rule.margin)
+    return summary(samples, rule, sampling, return_range=return_range).verdict_limits(0, (0, 1), rule.margin)
 
 
 def gate(returns, margin, return_range=None):
@@ -281,11 +281,10 @@ def test_a_plug_in_margin_is_caught(monkeypatch):
 
 
 def test_t_intervals_at_every_look_are_caught(monkeypatch):
-    def errors(values, radius, spread):
-        n = len(values)
-        return t.ppf(0.975, n - 1) * values.std(ddof=1) / math.sqrt(n)
+    def errors(n, shape, radius, spread):
+        return t.ppf(0.975, n - 1) * shape[0] / math.sqrt(n)
 
-    monkeypatch.setattr(pair_means, "_with_spread", errors)
+    monkeypatch.setattr(pair_means, "errors_with_spread", errors)
     monkeypatch.setattr(pair_means, "with_largest_loss", lambda seen, *_: seen)
     edge, _ = verdicts("normal", 5.0, 5.0, 200, 2000)
     assert edge[Verdict.YES] + edge[Verdict.NO] > limit(200)

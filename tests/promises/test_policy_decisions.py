@@ -17,6 +17,7 @@ from scipy.stats import t as student
 
 import jmdp
 from jmdp.comparisons.compare_policies import policy_question
+from jmdp.comparisons.sampling import answer
 from jmdp.comparisons.settings import Settings
 from jmdp.statistics.means import looks as schedule
 from reference.episodes import gap_moments
@@ -40,13 +41,13 @@ def problem(seed, S=6, K=4, A=2, discount=0.7, opposite=False):
 
 
 def question(model, pair, seed, samples, **settings):
-    given = {"seed": seed, "coupling": SHARED, "samples": samples} | settings
+    given = {"seed": seed, "coupling": SHARED, "max_samples": samples} | settings
     return policy_question(model, pair, STARTS, None, "old", Settings(**given))
 
 
 def looks(model, pair, seed, samples):
     """What is known at each look; a precision that is never reached keeps the comparison open."""
-    found = question(model, pair, seed, 64, precision=1e-300).answer()
+    found = answer(question(model, pair, seed, 64, precision=1e-300))
     yield found
     for n in itertools.takewhile(lambda n: n <= samples, schedule()):
         if n > 64:
@@ -122,7 +123,7 @@ def episodes_needed(coupling, seeds, half_width):
     for seed in seeds:
         model, pair, _, _ = problem(3, opposite=True)
         asked = question(model, pair, seed, 100_000, precision=half_width, coupling=coupling)
-        total += asked.answer().samples
+        total += answer(asked).samples
     return total / len(seeds)
 
 
