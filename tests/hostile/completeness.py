@@ -18,6 +18,7 @@ NO_ENTRY = {
     "Maximal": "it has no settings; `couple` has an entry",
     "NotWorse": "made by comparisons; it has no queries",
     "Outcome": "an Enum, which Python looks up",
+    "Plan": "made by plan; it has no queries",
     "PolicyComparison": "made by compare_policies",
     "Product": "it has no settings; `couple` has an entry",
     "RunComparison": "made by compare_runs",

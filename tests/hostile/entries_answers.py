@@ -87,6 +87,17 @@ def _ordered(found: Any, given: object) -> str | None:
     return None
 
 
+def _aim(rng: np.random.Generator, kinds: int) -> Arguments:
+    """One of difference, precision and margin."""
+    given = [{"difference": 0.5}, {"precision": 0.5}, {"margin": "20%"}]
+    return {"difference": None, "precision": None, "margin": None} | given[rng.integers(kinds)]
+
+
+def _plan(rng: np.random.Generator) -> Arguments:
+    pilots = [2.0, np.arange(12.0), _runs()]
+    return {"pilot": pilots[rng.integers(3)], **_aim(rng, 2), "power": 0.8, "confidence": 0.9}
+
+
 def _of(name: str, make: Callable[[], Any], labels: list[Any]) -> list[Entry]:
     def call(method: str, **given: Any) -> Any:
         return getattr(make(), method)(*given.values())
@@ -119,6 +130,12 @@ def _of(name: str, make: Callable[[], Any], labels: list[Any]) -> list[Entry]:
             then={"str": str},
         ),
         Entry(
+            f"{name}.plan",
+            lambda **given: make().plan(**given),
+            lambda rng: _aim(rng, 3) | {"power": 0.8, "confidence": 0.9},
+            answer=lambda found: (found.fixed, found.median_range, found.most),
+        ),
+        Entry(
             f"{name}.continued",
             lambda samples: make().continued(samples),
             lambda rng: {"samples": 44},
@@ -131,6 +148,7 @@ def _of(name: str, make: Callable[[], Any], labels: list[Any]) -> list[Entry]:
 
 ENTRIES = [
     *(entry for name, (make, labels) in _RESULTS.items() for entry in _of(name, make, labels)),
+    Entry("plan", jmdp.plan, _plan, answer=lambda found: (found.fixed, found.median_range, found.most)),
     Entry(
         "Regret.quantile",
         lambda p: _actions().regret(0).quantile(p),

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from jmdp.base import rounding
-from jmdp.base.arrays import Floats
+from jmdp.base.arrays import Floats, floats
 from jmdp.base.interval import Estimate
 from jmdp.base.scale import Scale
 from jmdp.base.settings import probability_value, real_number, short
@@ -27,6 +27,9 @@ _MOST = 10**12
 
 FEWEST = 8
 """Gaps of the smallest pilot."""
+
+_EARLY = 0.19
+"""What earlier looks add to the probability of a decision by one of them, in standard errors: 0.25 to 0.1."""
 
 Aim = Literal["difference", "precision", "margin"]
 
@@ -83,6 +86,12 @@ class Gaps:
         high: Shape = np.array([std.high]), 2 * skewness, 2 * kurtosis
         return [replace(self, shape=shape) for shape in (low, high)] if self.samples else []
 
+    def relative_to(self, unit: float) -> Gaps:
+        """The same gaps in other units, so that sums and products stay in range."""
+        std, spread = max(float(self.shape[0][0]) / unit, 1e-200), None if self.spread is None else self.spread / unit
+        found = replace(self, mean=self.mean / unit, hidden=self.hidden / unit, loss=self.loss / unit, spread=spread)
+        return replace(found, shape=(np.array([std]), *self.shape[1:]))
+
     def _enough(self, n: int, size: float, aim: Aim, sampling: Sampling, quantile: float) -> bool:
         """Whether n samples suffice, if their mean or variance is as unfavourable as this normal quantile."""
         if self.spread is not None:
@@ -124,8 +133,9 @@ class Plan:
 
     `fixed` is the number for ``samples=n``. Without `samples`, sampling stops when the question is decided: for half of
     all seeds within `median` pairs, and with probability `power` within `most`; by default these are at least 64. A
-    pilot gives a range of each: about 90% of pilots of 64 normal gaps have one that includes the right number, 80% with
-    exponential and 65% with lognormal gaps. If the standard deviation is given, ranges are single numbers.
+    pilot gives a range of each. In simulations, the ranges of 64 gaps included the right number in 94% of pilots or
+    more if gaps are normal, in 75% or more if they are exponential, and in 62% or more if they are lognormal or have a
+    t distribution with 3 degrees of freedom. If the standard deviation is given, ranges are single numbers.
     """
 
     aim: Aim
@@ -204,14 +214,10 @@ def plan(
         raise SettingsError("margin= needs a comparison as the pilot: found.plan(margin=…). Or give difference=.")
     std = real_number(pilot)
     if 0 < std < math.inf:
-        return planned(
-            Gaps(shape=(np.array([std]), np.zeros(1), np.full(1, 3.0)), **others), aim, size, power, confidence
-        )
-    try:
-        values = np.asarray(pilot, dtype=float)
-    except (TypeError, ValueError):
-        values = np.empty(0)
-    if values.ndim != 1 or len(values) < FEWEST or not np.isfinite(values).all():
+        given_std = Gaps(shape=(np.array([std]), np.zeros(1), np.full(1, 3.0)), **others)
+        return planned(given_std, aim, size, power, confidence)
+    values = floats("pilot", pilot, "[n]", SettingsError) if math.isnan(std) else np.empty(0)
+    if len(values) < FEWEST or not np.isfinite(values).all():
         raise SettingsError(
             f"pilot is {short(pilot)}. Give a comparison, an array of at least {FEWEST} gaps, or their standard "
             "deviation, a number > 0."
@@ -243,20 +249,26 @@ def planned(gaps: Gaps, aim: Aim, size: float, power: float, confidence: float) 
     from scipy.special import ndtri
 
     power = probability_value("power", power)
-    quantile = float(ndtri(power))
+    quantile, early = float(ndtri(power)), 0.0 if aim == "precision" else _EARLY
     if not 0 < gaps.std < math.inf:
         raise SettingsError(
             f"All {gaps.samples} gaps of the pilot are equal, so their standard deviation is not known. Draw a larger "
             "pilot."
         )
     found: dict[str, Any] = {}
-    for one in (gaps, *gaps.ends()):
-        counts = {
-            "fixed": one.fixed(size, aim, quantile),
-            "median": one.sequential(size, aim),
-            "most": one.sequential(size, aim, quantile),
-        }
-        if math.inf in counts.values():
+    relative = gaps.relative_to(size)
+    for one in (relative, *relative.ends()):
+        hopeless = one.hidden >= 1 or one.std.high > math.sqrt(_MOST)
+        counts = (
+            {}
+            if hopeless
+            else {
+                "fixed": one.fixed(1.0, aim, quantile),
+                "median": one.sequential(1.0, aim, -early),
+                "most": one.sequential(1.0, aim, quantile - early),
+            }
+        )
+        if hopeless or math.inf in counts.values():
             cut = f", and an error of {gaps.hidden:.3g} by the horizon" if gaps.hidden > size / 10 else ""
             raise SettingsError(
                 f"{aim} is {size:.3g}, and the gap has a standard deviation of {float(gaps.std):.3g}{cut}: more than "
@@ -285,16 +297,16 @@ def needed(
         std, n = float(one.std), one.samples
         if not 0 < std < math.inf:
             return None
-        off = 1.2816 * std / math.sqrt(n)
-        near, far = max(0.0, abs(one.mean) - off), abs(one.mean) + off
+        relative, off, same = one.relative_to(std), 1.2816 / math.sqrt(n), indifference / std
+        near, far = max(0.0, abs(relative.mean) - off), abs(relative.mean) + off
         if precision is not None:
-            near = far = precision
+            near = far = precision / std
         elif baseline:
-            near, far = max(near, indifference - far, indifference / 2), max(far, indifference - near)
+            near, far = max(near, same - far, same / 2), max(far, same - near)
         else:
-            near, far = near + indifference, far + indifference
+            near, far = near + same, far + same
         aim: Aim = "difference" if precision is None else "precision"
-        found.append([one.sequential(size, aim, after=n) for size in (far, near)])
+        found.append([relative.sequential(size, aim, after=n) for size in (far, near)])
     return (max(low for low, _ in found), max(high for _, high in found)) if found else None
 
 
