@@ -227,7 +227,8 @@ def test_what_has_no_interval_without_a_range():
     assert gap.std_interval is gap.variance_interval is gap.correlation_interval is None
     assert gap.large_sample
     assert found.evaluation.covariance_interval(0, 0, 1) is None
-    for estimate in (regret.mean, regret.cvar(0.05), found.variance_reduction(1, 0)):
+    worst = found.advantage_quantiles(1, 0)["worst 5%"]
+    for estimate in (regret.mean, regret.cvar(0.05), worst, found.variance_reduction_ceiling(1, 0)):
         assert (estimate.low, estimate.high) == (-math.inf, math.inf)
     assert "those of means are large-sample intervals of what was seen" in " ".join(repr(found).split())
     assert found.to_dataframe()[["std low", "mean regret high", "correlation low"]].loc["0"].isna().all()

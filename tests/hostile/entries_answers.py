@@ -76,7 +76,16 @@ _RESULTS: dict[str, tuple[Callable[[], Any], list[Any]]] = {
 }
 
 
-_OF_TWO = ["gap", "advantage", "superiority", "variance_reduction", "variance_reduction_ceiling", "common_samples"]
+_OF_TWO = [
+    "gap",
+    "advantage",
+    "superiority",
+    "win_rate",
+    "advantage_quantiles",
+    "variance_reduction",
+    "variance_reduction_ceiling",
+    "common_samples",
+]
 
 
 def _ordered(found: Any, given: object) -> str | None:

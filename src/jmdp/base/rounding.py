@@ -85,9 +85,10 @@ def value_and_ends(number: NumberWithError, digits: int = _FLOAT_DIGITS) -> tupl
     finite = [end for end in (low, high) if math.isfinite(end)]
     if not math.isfinite(value) or not finite:
         return f"{value:.6g}", f"[{at_least(low)}, {at_most(high)}]"
-    if low == high == value:
+    if low == high == value and (digits == _FLOAT_DIGITS or len(exactly(value)) <= 2 * digits):
         return exactly(value), f"[{exactly(low)}, {exactly(high)}]"
-    last = _last_digit(value, max(abs(Decimal(end) - Decimal(value)) for end in finite), 2, digits)
+    error = max(abs(Decimal(end) - Decimal(value)) for end in finite)
+    last = _last_digit(value, error or abs(Decimal(value)) / 10**_FLOAT_DIGITS, 2, digits)
     nearest = low if low > 0 else -high if high < 0 else math.inf
     if nearest < math.inf:
         last = max(min(last, _magnitude(Decimal(nearest))), last - _MORE_DIGITS)

@@ -20,8 +20,8 @@ from jmdp.base.settings import cut, integer, probability_value, short
 from jmdp.comparisons.answer import EARNS, Wording, answer_sentence
 from jmdp.comparisons.comparison_table import action_columns, comparison_table, effort
 from jmdp.comparisons.not_worse import NotWorse, not_worse
-from jmdp.comparisons.pairing import pairing_ceiling, pairing_gain
-from jmdp.comparisons.regret import Regret
+from jmdp.comparisons.pairing import gain_with_interval, pairing_ceiling
+from jmdp.comparisons.regret import OneRun, Regret
 from jmdp.errors import LabelError, SettingsError
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.gap import Gap
@@ -275,6 +275,24 @@ class Comparison(Tabulated, Savable, Reportable):
         a, b = self._at(first), self._at(second)
         return Estimate(0.0, 0.0, 0.0) if a == b else self.summary.superiority(a, b, self.tie_tolerance)
 
+    def win_rate(self, first: Label, second: Label) -> Estimate:
+        """Probability that the first action is better, plus half of that of a tie; ½ for equally good actions."""
+        a, b = self._at(first), self._at(second)
+        return Estimate(0.5, 0.5, 0.5) if a == b else self.summary.win_rate(a, b, self.tie_tolerance)
+
+    def advantage_quantiles(self, first: Label, second: Label) -> dict[str, Estimate]:
+        """By how much the first action is better in one rollout: quantiles, and the mean of the worst 5%.
+
+        Intervals of quantiles are valid for any distribution. The worst 5% has one only with a `return_range`.
+        """
+        a, b = self._at(first), self._at(second)
+        gaps, hidden = self.summary.advantages(a, b)
+        widest = math.inf if self.return_range is None else self.return_range[1] - self.return_range[0]
+        error = 0.0 if self.summary.certain or a == b else self.summary.error
+        found = OneRun(gaps, hidden, -widest, widest, error, self.summary.sampling)
+        quantiles = {f"{100 * p:.0f}% quantile": found.quantile(p) for p in (0.05, 0.5, 0.95)}
+        return {**quantiles, "worst 5%": found.negative().cvar(0.05).negative()}
+
     def regret(self, action: Label) -> Regret:
         """Regret under the same randomness, relative to the best action in hindsight: max_b Z(b) − Z(action) ≥ 0.
 
@@ -287,15 +305,16 @@ class Comparison(Tabulated, Savable, Reportable):
         most = math.inf if self.return_range is None else self.return_range[1] - self.return_range[0]
         values = (self.sign * returns).max(axis=1) - self.sign * returns[:, a]
         error = 0.0 if self.summary.certain else 1 - self.confidence
-        return Regret(self.actions[a], values, hidden, most, error, self.summary.sampling)
+        return Regret(values, hidden, 0.0, most, error, self.summary.sampling, self.actions[a])
 
     def variance_reduction(self, first: Label, second: Label) -> Estimate:
         """(Var Z(first) + Var Z(second))/Var(gap): how many times as many independent rollouts the mean gap would need.
 
-        Infinite if the gap did not vary, nan if the returns did not vary either. An estimate without an interval.
+        The ratio of the squared widths of both intervals, but for their corrections. Infinite if the gap did not vary,
+        nan if the returns did not vary either. The interval is a large-sample one.
         """
         returns, noise = self.summary.scaled_pair(self._at(first), self._at(second))
-        return Estimate.within(float(pairing_gain(returns, 0, noise)[0]), None)
+        return gain_with_interval(returns, 0, noise, self.summary.sampling, self.summary.error)
 
     def variance_reduction_ceiling(self, first: Label, second: Label) -> Estimate:
         """(σ₁² + σ₂²)/(σ₁ − σ₂)²: no coupling of returns with these standard deviations has a larger reduction.
@@ -376,8 +395,15 @@ class Comparison(Tabulated, Savable, Reportable):
                 "95% quantile of regret": regret.quantile(0.95),
                 "worst 5% of regret": regret.cvar(0.05),
             }
-            rows.append({"action": action} | found | worst | self._about(action))
+            rows.append(
+                {"action": action} | found | self._in_one_run(self.leader, action) | worst | self._about(action)
+            )
         return rows
+
+    def _in_one_run(self, first: Label, second: Label) -> dict[str, Estimate]:
+        quantiles = self.advantage_quantiles(first, second)
+        found = {f"{key} of advantage": value for key, value in quantiles.items()}
+        return found | {"win rate": self.win_rate(first, second)}
 
     def _about(self, name: str) -> dict[str, Any]:
         return {"samples": self.counts[name], "seed": self.seed, "confidence": self.confidence}

@@ -50,6 +50,10 @@ class _Sampled(_Compared, Protocol):
     def worse_than(self) -> dict[str, str]: ...
     @property
     def file_version(self) -> int | None: ...
+    @property
+    def baseline(self) -> str | None: ...
+    def win_rate(self, first: str, second: str) -> Estimate: ...
+    def advantage_quantiles(self, first: str, second: str) -> dict[str, Estimate]: ...
 
 
 class _Comparison(_Sampled, Protocol):
@@ -92,6 +96,7 @@ def comparison_table(comparison: _Comparison) -> str:
         ],
         rows,
         [
+            *in_one_run(c),
             f"regret of {leader}: mean {shown(regret.mean)}, 95% quantile {shown(regret.quantile(0.95))}, "
             f"worst 5% {shown(regret.cvar(0.05))}",
             f"{effort(c)}{saved}",
@@ -138,6 +143,23 @@ def table_rows(
         own = [shown(c.mean_of(name)), *[""] * (len(columns) - 1)]
         rows.append([name, *(own if name == c.reference else _cells(beside(name))), *[f"{c.counts[name]:,}"] * unequal])
     return rows
+
+
+def in_one_run(c: _Sampled) -> list[str]:
+    """By how much and how often alternatives are better than the baseline in one run, or the leader than the next."""
+    if c.outcome in (Outcome.DETERMINISTIC, Outcome.ONE_FUTURE):
+        return []
+    lines, others = [], [name for name in c.ranked if name != c.reference]
+    for name in others[: 1 if c.baseline is None else _MOST_LINES]:
+        first, second = (c.reference, name) if c.baseline is None else (name, c.reference)
+        found = ", ".join(f"{key} {shown(value)}" for key, value in c.advantage_quantiles(first, second).items())
+        wins = f"win rate {rounding.percent(c.win_rate(first, second))}, ties counting half"
+        lines.append(f"advantage of {first} over {second} in one {c.run}: {found.replace(' quantile', '')}; {wins}")
+    return lines
+
+
+_MOST_LINES = 3
+"""Alternatives whose advantage over the baseline in one run is printed."""
 
 
 def effort(c: _Sampled) -> str:

@@ -11,8 +11,7 @@ from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate
 from jmdp.base.rounding import significant
 from jmdp.simulators.episodes import LuckProbe
-
-_NORMAL_95 = 1.96
+from jmdp.statistics.means import FEW, Sampling, differ_from_median
 
 _UNCOUNTED = 10**9
 """Factors that are not written out."""
@@ -22,6 +21,10 @@ _LARGE = 1000
 
 _WORTH_IT = 0.97
 """Pairing is given up only below this gain."""
+
+
+_LARGEST_LOG = 700.0
+"""Its exponential is a float."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class LuckShares:
 class Pairing:
     """Variance reduction by shared randomness for the mean gaps between one policy and the others."""
 
-    gain: Estimate  # independent runs need this many times as many samples; 95% interval (approximate)
+    gain: Estimate  # ratio of variances: independent runs need this many times as many samples for the same precision
     ceiling: float  # the gain that no pairing of returns with these standard deviations can exceed
     correlation: float  # of the returns, pooled over the gaps
     samples: int  # number of paired samples
@@ -76,10 +79,10 @@ class Pairing:
             said = [f"The gap did not vary in {self.samples} pairs: shared randomness removes all of its variance."]
         else:
             low, gain, high = (_factor(x) for x in (self.gain.low, float(self.gain), self.gain.high))
-            ends = f"{low} to {high}, from {self.samples:,} pairs"
+            ends = f"{low} to {high}, from" if self.gain.has_interval else "an estimate without an interval from"
             said = [
-                f"For the same precision, independent sampling would need {gain} × as many {self.run}s ({ends}). "
-                f"{self._limit()}"
+                f"For the same precision, independent sampling would need {gain} × as many {self.run}s ({ends} "
+                f"{self.samples:,} pairs): the ratio of the variances of the gap. {self._limit()}"
             ]
         if self.shares is not None:
             parts = self.shares
@@ -114,26 +117,55 @@ def _factor(x: float) -> str:
     return significant(x, 2) if x < 100 else f"{float(f'{x:.2g}'):,.0f}"
 
 
-def pairing_gain(returns: Floats, reference: int, noise: float) -> tuple[Estimate, float, float]:
+def pairing_gain(returns: Floats, reference: int, noise: float) -> tuple[float, float, float]:
     """Σ_j (Var Z_r + Var Z_j)/Σ_j Var(Z_r − Z_j), the pooled correlation, and the standard error of log gain.
 
-    By the delta method: the influence of a sample on the logarithm is a/A − b/B, with a and b its squared deviations
-    and A and B their means. `noise` is the computed variance of a constant, due to rounding.
+    The last by the delta method: the influence of a sample on the logarithm is a/A − b/B, with a and b its squared
+    deviations and A and B their means. `noise` is the computed variance of a constant, due to rounding.
     """
-    centred = returns - returns.mean(axis=0)
-    others = np.delete(centred, reference, axis=1)
-    own = centred[:, [reference]]
+    own, others = _centred(returns, reference)
     alone, together = (own**2 + others**2).sum(axis=1), ((own - others) ** 2).sum(axis=1)
     A, B = float(alone.mean()), float(together.mean())
     if noise >= B:
-        return Estimate.within(math.inf if noise < A else math.nan, None), math.nan, math.nan
+        return math.inf if noise < A else math.nan, math.nan, math.nan
     sizes = np.sqrt((own**2).mean() * (others**2).mean(axis=0))
     varied = sizes > 0
     products = (own * others).mean(axis=0)[varied] / sizes[varied]
     correlation = float(products.mean()) if varied.any() else math.nan
     error = float(np.std(alone / A - together / B)) / math.sqrt(len(returns)) if A > 0 else math.inf
-    gain, wide = A / B, math.exp(min(700.0, _NORMAL_95 * error))
-    return Estimate(gain, gain / wide, gain * wide), correlation, error
+    return A / B, correlation, error
+
+
+def gain_with_interval(returns: Floats, reference: int, noise: float, sampling: Sampling, error: float) -> Estimate:
+    """The gain, with a large-sample interval; without one if fewer than 8 gaps differ from the most frequent one.
+
+    2 gain − 1 = U/B is the ratio of Σ_j Var(Z_r + Z_j) to Σ_j Var(Z_r − Z_j), between 0 and ∞. The interval of its
+    logarithm is that of the mean of the jackknife's pseudo-values n ln U/B − (n − 1) ln U₋ᵢ/B₋ᵢ, whose skewness widens
+    both sides. Leaving out a sample shows more than a derivative what a few large ones contribute.
+    """
+    n, gain = len(returns), pairing_gain(returns, reference, noise)[0]
+    none = Estimate.within(gain, None)
+    gaps = returns[:, [reference]] - np.delete(returns, reference, axis=1)
+    if not math.isfinite(gain) or differ_from_median(gaps).max() < FEW:
+        return none
+    own, others = _centred(returns, reference)
+    squares = np.stack([((own + sign * others) ** 2).sum(axis=1) for sign in (1, -1)])
+    total = squares.sum(axis=1)
+    left = total[:, None] - squares * n / (n - 1)
+    if left.min() <= n * noise:  # one sample alone varied
+        return none
+    middle = math.log(total[0] / total[1])
+    pseudo = n * middle - (n - 1) * np.log(left[0] / left[1])
+    wide = float(np.max(sampling.mean_errors(pseudo[:, None], error)))
+    if not abs(middle) + wide < _LARGEST_LOG:
+        return none
+    return Estimate(gain, *((1 + math.exp(middle + side * wide)) / 2 for side in (-1, 1)))
+
+
+def _centred(returns: Floats, reference: int) -> tuple[Floats, Floats]:
+    """Deviations from the mean: of the reference [n, 1], and of the others [n, k − 1]."""
+    centred = returns - returns.mean(axis=0)
+    return centred[:, [reference]], np.delete(centred, reference, axis=1)
 
 
 def pairing_ceiling(returns: Floats, reference: int, noise: float) -> float:
@@ -166,4 +198,4 @@ def pairing_costs(returns: Floats, reference: int) -> bool:
     gain, _, error = pairing_gain(returns / size, reference, 1e-24)
     if not math.isfinite(gain):
         return False
-    return float(gain) * math.exp(max(error, 1 / math.sqrt(len(returns)))) < 1 and gain < _WORTH_IT
+    return gain * math.exp(max(error, 1 / math.sqrt(len(returns)))) < 1 and gain < _WORTH_IT

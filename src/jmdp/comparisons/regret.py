@@ -1,9 +1,9 @@
-"""The regret of an alternative under the same randomness: its distribution, with intervals."""
+"""The regret of an alternative, and the gap of two, in one run: their distributions, with intervals."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,17 +16,17 @@ from jmdp.statistics.means import Sampling
 
 
 @dataclass(frozen=True, eq=False)
-class Regret:
-    """Distribution of the regret of an action: samples [n] ≥ 0 of max_b Z(b) − Z(action).
+class OneRun:
+    """Samples [n] of a quantity of one run, such as a gap, with intervals of its quantiles and its largest values.
 
-    Intervals of quantiles are valid for any distribution. The mean and `cvar` have an interval only with a
-    `return_range`; otherwise they are estimates.
+    Intervals of quantiles are valid for any distribution. The mean and `cvar` have an interval only within known bounds
+    (a `return_range`); otherwise they are estimates.
     """
 
-    action: str
     values: Floats  # [n]
     hidden: Floats  # [n], error of each sample by the horizon and by rounding
-    most: float  # upper bound on the regret; infinite without a `return_range`
+    least: float  # lower bound on the quantity; −infinite without a `return_range`
+    most: float  # upper bound; infinite without a `return_range`
     error: float  # probability that an interval fails; 0 if nothing is random
     sampling: Sampling
 
@@ -39,48 +39,59 @@ class Regret:
         if math.isinf(self.most):
             return Estimate.within(value, None)
         ends = (self.values - self.hidden)[:, None], (self.values + self.hidden)[:, None]
-        low, high = bounded_limits(*ends, 0.0, self.most, 0.0, self.error)
+        low, high = bounded_limits(*ends, self.least, self.most, 0.0, self.error)
         return Estimate(value, float(low[0]), float(high[0]))
 
     def quantile(self, p: float) -> Estimate:
-        """The smallest x with P(regret ≤ x) ≥ p."""
+        """The smallest x with P(quantity ≤ x) ≥ p."""
         p = _chance(p)
         low, high = self._between(p, self.error)
         return Estimate(float(np.sort(self.values)[math.ceil(self.values.size * p) - 1]), low, high)
 
     def cvar(self, p: float) -> Estimate:
-        """Mean regret of the worst p of all outcomes.
+        """Mean of the largest p of all outcomes.
 
         The interval is that of (1/p) ∫ quantile(1 − u) du over u from 0 to p, from joint intervals of the quantiles at
-        u = p, p/√2, p/2, …; beyond the last of them the regret is at most `most`.
+        u = p, p/√2, p/2, …; beyond the last of them the quantity is at most `most`.
         """
         p = _chance(p)
         start = float(np.quantile(self.values, 1 - p, method="inverted_cdf"))
         value = start + float(np.maximum(self.values - start, 0.0).mean()) / p
         if self.error == 0:
             return Estimate(value, *self._between(p, 0.0))
-        if math.isinf(self.most):
+        if math.isinf(self.most - self.least):
             return Estimate.within(value, None)
         tails = p * 2.0 ** (-0.5 * np.arange(_LEVELS))
         lows, highs = np.array([self._between(1 - tail, self.error / _LEVELS) for tail in tails]).T
         parts = -np.diff(tails, append=0.0) / p
         low, high = float(parts @ lows), float(parts @ np.append(highs[1:], self.most))
-        off = 2.0**-46 * self.most
-        return Estimate(value, max(0.0, low - off), min(self.most, high + off))
+        off = 2.0**-46 * (self.most - self.least)
+        return Estimate(value, max(self.least, low - off), min(self.most, high + off))
+
+    def negative(self) -> OneRun:
+        """The same samples of the negative quantity."""
+        return replace(self, values=-self.values, least=-self.most, most=-self.least)
 
     def _between(self, p: float, error: float) -> tuple[float, float]:
         """Interval of the p-quantile."""
         n = self.values.size
         if error == 0:  # nothing is random
-            return max(0.0, float((self.values - self.hidden)[0])), float((self.values + self.hidden)[0])
+            return max(self.least, float((self.values - self.hidden)[0])), float((self.values + self.hidden)[0])
         low, high = self.sampling.quantile_ranks(p, n, error)
-        least = float(np.sort(self.values - self.hidden)[low - 1]) if low else 0.0
+        least = float(np.sort(self.values - self.hidden)[low - 1]) if low else -math.inf
         most = float(np.sort(self.values + self.hidden)[high - 1]) if high <= n else math.inf
-        return max(0.0, least), min(self.most, most)
+        return max(self.least, least), min(self.most, most)
+
+
+@dataclass(frozen=True, eq=False)
+class Regret(OneRun):
+    """Distribution of the regret of an action: samples ≥ 0 of max_b Z(b) − Z(action), the worst being the largest."""
+
+    action: str
 
 
 _LEVELS = 16
-"""Number of quantiles in the interval of `Regret.cvar`."""
+"""Number of quantiles in the interval of `cvar`."""
 
 
 _SMALLEST = 2.0**-40

@@ -12,7 +12,7 @@ from jmdp.base.rounding import confidence_percent
 from jmdp.base.savable import Savable
 from jmdp.base.settings import cut, short
 from jmdp.comparisons.answer import IS_BETTER, Wording
-from jmdp.comparisons.comparison_table import aligned, assumptions, effort, stopped, table_rows
+from jmdp.comparisons.comparison_table import aligned, assumptions, effort, in_one_run, stopped, table_rows
 from jmdp.comparisons.whole_comparison import WholeComparison
 from jmdp.comparisons.whole_table import whole_columns, whole_table
 from jmdp.errors import LabelError
@@ -141,7 +141,7 @@ class RunComparisons(Tabulated, Savable, Reportable, Mapping[str, RunComparison]
             rows = aligned(table_rows(c, whole_columns(c), c.beside_reference))
             better = "smaller is better" if c.minimized else "larger is better"
             said += ["", wrapped(f"{name} ({better}; {stopped(c)})", "  "), wrapped(c.answer, "  "), *rows]
-            said += [wrapped(sentence, "  ") for sentence in c.pairing.sentences()]
+            said += [wrapped(sentence, "  ") for sentence in (*in_one_run(c), *c.pairing.sentences())]
         return "\n".join([*said, "", *(wrapped(line, "  ") for line in (effort(each), *assumptions(each)))])
 
 

@@ -12,7 +12,7 @@ from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate
 from jmdp.base.labels import Label
 from jmdp.comparisons.comparison import Comparison
-from jmdp.comparisons.pairing import LuckShares, Pairing, pairing_ceiling, pairing_gain
+from jmdp.comparisons.pairing import LuckShares, Pairing, gain_with_interval, pairing_ceiling, pairing_gain
 from jmdp.comparisons.whole_table import whole_columns
 from jmdp.simulators.episodes import EpisodeDraws
 
@@ -46,12 +46,12 @@ class WholeComparison(Comparison):
         draws = cast(EpisodeDraws, self.draws.complete)
         noise = float(2 * scale.divide(self.limits.rounding))
         returns = scale.divide(draws.one_coupling.returns)
-        gain, correlation, _ = pairing_gain(returns, r, noise * noise)
+        sampling, error = self.summary.sampling, 1 - self.confidence
         probes = [cast(EpisodeDraws, stage.draws).probe for stage in self.draws.stages]
         return Pairing(
-            gain=gain,
+            gain=gain_with_interval(returns, r, noise * noise, sampling, error),
             ceiling=pairing_ceiling(returns, r, noise),
-            correlation=correlation,
+            correlation=pairing_gain(returns, r, noise * noise)[1],
             samples=draws.paired,
             shares=next((LuckShares.of(probe) for probe in probes if probe is not None), None),
             independent=self.samples - self.paired_samples,
@@ -68,6 +68,7 @@ class WholeComparison(Comparison):
         return [
             {self.alternative: name}
             | {titles[key]: value for key, value in self.beside_reference(name).items()}
+            | self._in_one_run(name, self.reference)
             | self._about(name)
             for name in self.actions
         ]

@@ -10,6 +10,7 @@ from jmdp.comparisons.comparison_table import (
     assumptions,
     effort,
     eliminated,
+    in_one_run,
     joined,
     stopped,
     table_rows,
@@ -48,6 +49,7 @@ def whole_table(c: _WholeComparison, about: str) -> str:
         [c.answer, stopped(c), about],
         rows,
         [
+            *in_one_run(c),
             *c.pairing.sentences(),
             effort(c) + ", including these reruns" * (c.pairing.shares is not None),
             *unvaried(c, c.beside_reference),

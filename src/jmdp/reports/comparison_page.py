@@ -14,7 +14,7 @@ from jmdp.comparisons.run_comparison import RunComparison, RunComparisons
 from jmdp.comparisons.whole_comparison import WholeComparison
 from jmdp.plots.comparison_chart import comparison_chart
 from jmdp.reports.again import again, later, settings
-from jmdp.reports.comparison_tables import margin_table, means_table, regret_table, sampled, shared_table
+from jmdp.reports.comparison_tables import margin_table, means_table, one_run_table, regret_table, sampled, shared_table
 from jmdp.reports.page import Again, Figure, Page, Table
 from jmdp.reports.words import MOST_DRAWN, coupling_words, name, sentence, short_name
 from jmdp.results.outcome import Outcome
@@ -122,7 +122,7 @@ def _measured(c: Comparison, text: str) -> str:
 
 
 def _tables(c: Comparison) -> list[Table]:
-    tables = [means_table(c), shared_table(c)]
+    tables = [means_table(c), one_run_table(c), shared_table(c)]
     if c.margin is not None:
         tables.insert(0, margin_table(c))
     return tables if isinstance(c, WholeComparison) else [*tables, regret_table(c)]

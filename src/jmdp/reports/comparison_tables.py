@@ -52,6 +52,26 @@ def means_table(c: Comparison) -> Table:
     )
 
 
+def one_run_table(c: Comparison) -> Table:
+    """Quantiles of the gap in one run, and how often it is positive."""
+    rows: list[list[Cell]] = []
+    for other in c.ranked[:MOST_ROWS]:
+        if other != c.reference:
+            pair = (c.reference, other) if c.baseline is None else (other, c.reference)
+            rows.append([name(other), *c.advantage_quantiles(*pair).values(), percent(c.win_rate(*pair))])
+    gap = f"advantage {'of' if c.baseline is None else 'over'} {name(c.reference, 40)}"
+    return Table(
+        title=_title(c, f"The gap in one {c.run}"),
+        columns=[c.alternative, "5% quantile", "50% quantile", "95% quantile", "worst 5%", "win rate"],
+        rows=rows,
+        note=f"Of the {gap}. {sampled(c)}.{_paired(c)}{rows_left_out(len(c.actions))}",
+        words={
+            "worst 5%": f"mean of the worst 5% of {c.run}s; with an interval only if a range of returns is given",
+            "win rate": "how often it is better, plus half of how often both are the same",
+        },
+    )
+
+
 def shared_table(c: Comparison) -> Table:
     """What shared randomness gains."""
     rows: list[list[Cell]] = []

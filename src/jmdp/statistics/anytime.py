@@ -70,8 +70,11 @@ def no_slack(n: int, error: float) -> float:
     return 0.0
 
 
-def fixed_chance_interval(count: int, n: int, error: float) -> Interval:
-    """Interval of the probability of an event observed `count` times in n, n fixed in advance (Clopper & Pearson)."""
+def fixed_chance_interval(count: float, n: int, error: float) -> Interval:
+    """Interval of the probability of an event observed `count` times in n, n fixed in advance (Clopper & Pearson).
+
+    A tie may count one half: its sum varies less than the number of events if ties were decided by a coin.
+    """
     from scipy.special import betaincinv
 
     low = float(betaincinv(count, n - count + 1, error / 2)) if count else 0.0
@@ -79,10 +82,11 @@ def fixed_chance_interval(count: int, n: int, error: float) -> Interval:
 
 
 @lru_cache(maxsize=4096)
-def chance_interval(count: int, n: int, error: float) -> Interval:
+def chance_interval(count: float, n: int, error: float) -> Interval:
     """Interval of the probability of an event observed `count` times in n, valid at all n; not asymptotic.
 
-    It contains all p whose likelihood is at least `error` times that of the Beta(½, ½) mixture (Ville's inequality).
+    It contains all p whose likelihood is at least `error` times that of the Beta(½, ½) mixture (Ville's inequality). A
+    tie may count one half: the ratio is convex in `count`, so it is at most its mean if ties were decided by a coin.
     """
     least = _least_likely(count, n, error)
 
@@ -133,11 +137,11 @@ def _refused(p: float, count: int, n: int, error: float) -> bool:
     return _log_likely(p, count, n) < _least_likely(count, n, error)
 
 
-def _log_likely(p: float, count: int, n: int) -> float:
+def _log_likely(p: float, count: float, n: int) -> float:
     return (count * math.log(p) if count else 0.0) + ((n - count) * math.log1p(-p) if count < n else 0.0)
 
 
-def _least_likely(count: int, n: int, error: float) -> float:
+def _least_likely(count: float, n: int, error: float) -> float:
     return _log_beta(count + 0.5, n - count + 0.5) - _log_beta(0.5, 0.5) + math.log(error)
 
 

@@ -82,8 +82,8 @@ class Sampling:
             return -float(stdtrit(n - 1, error / 2))
         return planned_radius(n, error, self.most) if self.kind == "planned" else sequential_radius(n, error)
 
-    def chance_interval(self, count: int, n: int, error: float) -> Interval:
-        """Interval of the probability of an event observed `count` times in n; for any distribution."""
+    def chance_interval(self, count: float, n: int, error: float) -> Interval:
+        """Interval of the probability of an event observed `count` times in n, a tie counting ½; any distribution."""
         found = anytime.fixed_chance_interval if self.kind == "fixed" else anytime.chance_interval
         return found(count, n, error)
 
@@ -127,7 +127,7 @@ def fixed_errors(values: Floats, error: float) -> tuple[Floats, Floats]:
     if n <= FEW:
         none = np.full(values.shape[1], np.inf)
         return none, none
-    shape, differ = shape_of(values), _differ_from_median(values)
+    shape, differ = shape_of(values), differ_from_median(values)
     both_sides = (differ < n / 2) & (n < 10 * shape[2])
     below, above = fixed_errors_of(n, shape, error, both_sides)
     return np.where(differ < FEW, np.inf, below), np.where(differ < FEW, np.inf, above)
@@ -145,7 +145,7 @@ def fixed_errors_of(n: int, shape: Shape, error: float, both: Booleans | bool = 
     return below, above
 
 
-def _differ_from_median(values: Floats) -> Floats:
+def differ_from_median(values: Floats) -> Floats:
     """[A], how many samples differ from the median, which is the most frequent value if most samples are equal."""
     return np.asarray((values != median(values)).sum(axis=0), dtype=float)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -207,18 +207,31 @@ class SampleSummary:
 
     def superiority(self, a: int, b: int, tolerance: float) -> Estimate:
         """Probability that a is better than b by more than the tolerance, with an interval for any distribution."""
-        draws = self.samples.of(a, b).one_coupling
-        n, (x, y) = len(draws.returns), draws.returns.T
-        same = draws.gains[:, 0] == draws.gains[:, 1]
-        gaps = np.where(same, 0.0, self.sign * (x - y))
-        exact = same | (draws.exact.all(axis=1) & is_exact_sum(x, -y, self.sign * gaps))
-        slack = np.where(draws.ends[:, 0] == draws.ends[:, 1], 0.0, 2 * self.limits.cut)
-        slack = slack + np.where(exact, 0.0, 2 * self.limits.rounding)
-        seen, at_least, at_most = (int((gaps + off > tolerance).sum()) for off in (0.0, -slack, slack))
+        return self._chance(a, b, lambda gaps: gaps > tolerance)
+
+    def win_rate(self, a: int, b: int, tolerance: float) -> Estimate:
+        """Probability that a is better than b, and half of that of a tie, with an interval for any distribution."""
+        return self._chance(a, b, lambda gaps: 0.5 * (gaps > tolerance) + 0.5 * (gaps >= -tolerance))
+
+    def _chance(self, a: int, b: int, score: Callable[[Floats], Floats | Booleans]) -> Estimate:
+        """Mean score of the advantages of a over b: between 0 and 1, and increasing in the advantage."""
+        gaps, slack = self.advantages(a, b)
+        n = len(gaps)
+        seen, at_least, at_most = (float(score(gaps + off).sum()) for off in (0.0, -slack, slack))
         if self.certain:
             return Estimate(seen / n, at_least / n, at_most / n)
         low, high = (self.sampling.chance_interval(count, n, self.error) for count in (at_least, at_most))
         return Estimate(seen / n, low.low, high.high)
+
+    def advantages(self, a: int, b: int) -> tuple[Floats, Floats]:
+        """By how much a is better than b in each sample [n], and bounds on the errors by the horizon and rounding."""
+        draws = self.samples.of(a, b).one_coupling
+        x, y = draws.returns.T
+        same = draws.gains[:, 0] == draws.gains[:, 1]
+        gaps = np.where(same, 0.0, self.sign * (x - y))
+        exact = same | (draws.exact.all(axis=1) & is_exact_sum(x, -y, self.sign * gaps))
+        slack = np.where(draws.ends[:, 0] == draws.ends[:, 1], 0.0, 2 * self.limits.cut)
+        return gaps, slack + np.where(exact, 0.0, 2 * self.limits.rounding)
 
     def scaled_pair(self, a: int, b: int) -> tuple[Floats, float]:
         """Returns [n, 2] under the requested coupling, in units of the scale, and the variance due to rounding."""

@@ -1,10 +1,13 @@
 """Interim looks of a comparison: which alternatives are known to be worse, and whether the comparison is decided.
 
 Looks follow a fixed schedule. At each of them the leader (largest mean) is compared with every other alternative that
-is still simulated, by intervals of the mean gaps with error probability (1 − confidence)/(k − 1) each. An
-alternative is eliminated if its gap is known to be negative. The best alternative is eliminated, or another one is
-declared best, only if one of the k − 1 intervals of its own gaps fails at some look: by the union bound this has
-probability at most 1 − confidence, whatever was eliminated before and whenever sampling stops.
+is still simulated, by intervals of the mean gaps that hold at all looks, with error probability (1 − confidence)/
+(k − 1) each. An alternative is eliminated if its gap is known to be negative. The best alternative is eliminated, or
+another one is declared best, only if one of the k − 1 intervals of its own gaps fails at some look: by the union bound
+this has probability at most 1 − confidence, whatever was eliminated before and at whichever look sampling stops.
+
+Nothing is promised about the others. Of several that are equally good, each one is kept with this probability; that
+some of them is eliminated is more likely (38% for 100 equal ones), and harmless: an equally good one stays.
 """
 
 from __future__ import annotations
@@ -69,7 +72,8 @@ class SelectionRule:
     alternatives
         k, the number of alternatives at the start.
     confidence
-        Probability that no decision of the whole comparison is wrong.
+        Probability that the best alternative is kept, and no other one declared the best. With a baseline: that all
+        statements about gaps to it are right.
     indifference
         δ: the comparison is decided when one alternative is known to be within δ of the best. 0 requires the best.
     baseline
