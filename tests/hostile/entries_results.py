@@ -13,7 +13,6 @@ from hostile import tiny
 from hostile.entries import Arguments, Entry
 from jmdp.base.settings import real_number
 from jmdp.errors import JMDPError
-from jmdp.statistics.means import Sampling
 from jmdp.statistics.means import FIXED
 
 Valid = Callable[[np.random.Generator], Arguments]
@@ -62,7 +61,6 @@ def return_distribution() -> jmdp.Distribution:
 def regret() -> jmdp.Regret:
     """Regret of some samples."""
     values = np.linspace(0, 1, 50)
-    return jmdp.Regret("a", values, np.zeros(50), 1.0, 0.05, Sampling())
     return jmdp.Regret(values, np.zeros(50), 0.0, 1.0, 0.05, FIXED, "a")
 
 
