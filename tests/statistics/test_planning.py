@@ -229,7 +229,7 @@ def test_what_a_decision_needs():
     normal = np.random.default_rng(0).standard_normal(100)
     normal = (normal - normal.mean()) / normal.std(ddof=1)
     low, high = needed([gaps_of(normal + 0.25)], baseline=False)
-    assert low < jmdp.plan(normal, difference=0.25).median < high < math.inf
+    assert 100 < low <= jmdp.plan(normal, difference=0.25).median < high < math.inf
     assert needed([gaps_of(normal)], baseline=False)[1] == math.inf
     assert needed([gaps_of(normal)], baseline=False, indifference=0.2)[1] < 400
     assert needed([gaps_of(normal)], baseline=True, indifference=0.2)[1] < 1200
