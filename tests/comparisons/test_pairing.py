@@ -134,6 +134,15 @@ def test_few_gaps_that_differ_have_no_interval():
         assert found > 1
 
 
+@pytest.mark.parametrize("sampling", [FIXED, Sampling()])
+def test_a_multiple_of_the_other_return_shows_no_spread(sampling):
+    """1.25 x beside x: 2.5625/0.0625 = 41, whatever x is. Only rounding varies."""
+    x = np.random.default_rng(0).exponential(size=(100, 1))
+    found = gain_with_interval(x * np.array([1.0, 1.25]), 0, 1e-24, sampling, 0.05)
+    assert float(found) == pytest.approx(41)
+    assert not found.has_interval
+
+
 def noise(luck, key, kind):
     return {
         "normal": lambda: luck.normal(key, mean=0, std=1),

@@ -23,6 +23,9 @@ _WORTH_IT = 0.97
 """Pairing is given up only below this gain."""
 
 
+_ROUNDING = 1e-12
+"""Pseudo-values of n samples that differ by at most n times this are equal: one return is a multiple of the other."""
+
 _LARGEST_LOG = 700.0
 """Its exponential is a float."""
 
@@ -157,7 +160,7 @@ def gain_with_interval(returns: Floats, reference: int, noise: float, sampling: 
     middle = math.log(total[0] / total[1])
     pseudo = n * middle - (n - 1) * np.log(left[0] / left[1])
     wide = float(np.max(sampling.mean_errors(pseudo[:, None], error)))
-    if not abs(middle) + wide < _LARGEST_LOG:
+    if not abs(middle) + wide < _LARGEST_LOG or np.ptp(pseudo) <= _ROUNDING * n:
         return none
     return Estimate(gain, *((1 + math.exp(middle + side * wide)) / 2 for side in (-1, 1)))
 
