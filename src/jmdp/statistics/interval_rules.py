@@ -9,8 +9,9 @@ from functools import partial
 import numpy as np
 
 from jmdp.base.arrays import Floats
+from jmdp.base.interval import Interval
 from jmdp.statistics import anytime
-from jmdp.statistics.means import FIXED, Sampling, median
+from jmdp.statistics.means import FIXED, Sampling, median, rare_error
 
 
 @dataclass(frozen=True)
@@ -55,3 +56,18 @@ class IntervalRule:
             return np.zeros(values.shape[1]), np.zeros(values.shape[1])
         middle = median(values)
         return self.mean_errors(np.where(np.abs(values - middle) <= rounding, middle, values))
+
+    def total_errors(
+        self, values: Floats, rounding: float, cut: Floats, ranges: Callable[[int], Interval] | None
+    ) -> Floats:
+        """Errors [A] of means of values [n, A] that have these errors by rounding and, on average, by truncation.
+
+        The larger of the errors below and above. Where too few samples differ for an interval, and n was chosen in
+        advance, it is that of any distribution within the ranges of the values, if they are known.
+        """
+        found = np.maximum(*self.errors(values, 2 * rounding))
+        if ranges is not None:
+            for a in np.flatnonzero(np.isinf(found)).tolist():
+                low, high = ranges(a).low + cut[a], ranges(a).high - cut[a]
+                found[a] = rare_error(values[:, a], low, high, 1 - self.confidence, 2 * rounding)
+        return found + cut + rounding

@@ -150,6 +150,21 @@ def differ_from_median(values: Floats) -> Floats:
     return np.asarray((values != median(values)).sum(axis=0), dtype=float)
 
 
+def rare_error(values: Floats, low: float, high: float, error: float, rounding: float) -> float:
+    """How far the mean of n values [n] may be off, n chosen in advance, for any distribution on [low, high].
+
+    It is small if nearly all values are the same, m. If c of them differ from m by more than rounding, P(Z ≠ m) is at
+    most the upper limit u of Clopper and Pearson for c of n − 1 with error probability α (n − c)/n: for a sample chosen
+    at random this holds with α, and it is m with probability (n − c)/n. The mean is then in
+    [m − u (m − low), m + u (high − m)].
+    """
+    n, middle, mean = len(values), float(median(values)), float(values.mean())
+    differ = int((np.abs(values - middle) > rounding).sum())
+    most = anytime.fixed_chance_interval(differ, n - 1, 2 * error * (n - differ) / n).high
+    below, above = most * max(0.0, middle - low), most * max(0.0, high - middle)
+    return max(mean - middle + below, middle - mean + above)
+
+
 def median(values: Floats) -> Floats:
     """The lower median [A] of samples [n, A]."""
     middle = (len(values) - 1) // 2

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from jmdp.base.arrays import Floats
+from jmdp.base.interval import Interval
 from jmdp.base.scale import Scale
 from jmdp.simulators.draws import Draws
 from jmdp.statistics.interval_rules import IntervalRule
@@ -68,17 +71,22 @@ _POWERS = {
 """Power of the returns' unit in which each quantity is measured."""
 
 
-def sample_moments(drawn: Draws, limits: Limits, rule: IntervalRule) -> SampleMoments:
+Ranges = Callable[[int | None, int], Interval]
+"""(a, b) → range of Z(a) − Z(b), or of Z(b) if a is None, in units of `Limits.scale`."""
+
+
+def sample_moments(drawn: Draws, limits: Limits, rule: IntervalRule, ranges: Ranges | None = None) -> SampleMoments:
     """Joint moments of the rollouts, with errors, computed on returns scaled to size 1.
 
     The errors include truncation and rounding. If a fraction `part` of the samples was truncated, the truncation error
     of a mean is at most part × cut, and that of a product with a variable of standard deviation σ at most √part cut σ
-    (Cauchy–Schwarz). Where the errors below and above a mean differ, this is the larger one.
+    (Cauchy–Schwarz). Where the errors below and above a mean differ, this is the larger one. Known `ranges` give errors
+    of means where nearly all samples are equal.
     """
     scale, unknown = limits.scale, math.isinf(limits.cut)
     cut, rounding = 0.0 if unknown else scale.divide(limits.cut), scale.divide(limits.rounding)
     parts = scale.divide(drawn.returns), drawn.open_returns, drawn.open_gaps
-    found = _moments(*parts, cut, rounding, rule) if len(drawn.returns) > 1 else _of_one(*parts, cut, rounding)
+    found = _moments(*parts, cut, rounding, rule, ranges) if len(drawn.returns) > 1 else _of_one(*parts, cut, rounding)
     if unknown:
         found = found.with_unknown(drawn.open_returns, drawn.open_gaps)
     return found.restored(scale)
@@ -104,7 +112,13 @@ def _of_one(returns: Floats, part: Floats, gap_part: Floats, cut: float, roundin
 
 
 def _moments(
-    returns: Floats, part: Floats, gap_part: Floats, cut: float, rounding: float, rule: IntervalRule
+    returns: Floats,
+    part: Floats,
+    gap_part: Floats,
+    cut: float,
+    rounding: float,
+    rule: IntervalRule,
+    ranges: Ranges | None,
 ) -> SampleMoments:
     """Moments of samples [n, A], with fractions `part` [A] of returns and `gap_part` [A, A] of gaps truncated."""
     A = returns.shape[1]
@@ -125,12 +139,12 @@ def _moments(
         gaps = own - centred
         variance, noise = covariance_of(gaps, gaps)
         errors[1, a] += _correlation_lost(a, std, covariance[a], lost, lost_gap[a], variance, inverse)
-        noise_of_means = np.maximum(*rule.errors(returns[:, [a]] - returns, 4 * rounding))
-        errors[2, a] = noise_of_means + 2 * (cut * gap_part[a] + rounding)
+        of_gaps = None if ranges is None else partial(ranges, a)
+        errors[2, a] = rule.total_errors(returns[:, [a]] - returns, 2 * rounding, 2 * cut * gap_part[a], of_gaps)
         off = lost_gap[a] + 2 * rounding
         errors[3, a] = quantile * noise + 2 * off * np.sqrt(variance) + off**2
     errors[2, np.arange(A), np.arange(A)] = errors[3, np.arange(A), np.arange(A)] = 0.0
-    mean_error = np.maximum(*rule.errors(returns, 2 * rounding)) + cut * part + rounding
+    mean_error = rule.total_errors(returns, rounding, cut * part, None if ranges is None else partial(ranges, None))
     return SampleMoments(mean, mean_error, covariance, *errors)
 
 

@@ -7,9 +7,14 @@ import functools
 
 import numpy as np
 import pytest
+from scipy.special import stdtrit
+from scipy.stats import binom
 
 import jmdp
+from jmdp.base.interval import Interval
 from jmdp.methods.monte_carlo.monte_carlo import enough_steps
+from jmdp.simulators import Simulator, Step, action_labels
+from jmdp.statistics.interval_rules import IntervalRule
 
 WORLDS = {
     "windy_gridworld": (jmdp.worlds.windy_gridworld(4, 4), "careless"),
@@ -89,6 +94,95 @@ def test_intervals_cover_at_their_confidence(world, policy, coupling):
     print({name: round(100 * rate, 2) for name, rate in hits.items()})
     for name, rate in hits.items():
         assert abs(rate - 0.95) <= 0.015, f"{name}: {rate:.4f}"
+
+
+def coverage(n, p, errors):
+    """Exact coverage of the mean −p of n returns of 0, or −1 with probability p, which are known to be in [−1, 0]."""
+    covered = 0.0
+    for lost, chance in enumerate(binom.pmf(np.arange(n + 1), n, p)):
+        values = -(np.arange(n) < lost).astype(float)[:, None]
+        covered += chance * (chance > 1e-9 and abs(values.mean() + p) <= errors(values) + 1e-12)
+    return covered
+
+
+@pytest.mark.parametrize("n", [2, 9, 20, 100, pytest.param(1000, marks=pytest.mark.long)])
+def test_rare_outcomes_are_covered(n):
+    """By enumeration, so there is no false alarm. Student's t alone has no width as long as nothing rare was seen."""
+    rule = IntervalRule.fixed(n, 0.95)
+
+    def errors(values):
+        return rule.total_errors(values, 0.0, np.zeros(1), lambda a: Interval(-1.0, 0.0))[0]
+
+    def student(values):
+        return stdtrit(n - 1, 0.975) * values.std(ddof=1) / np.sqrt(n)
+
+    rates = [1e-6, *np.geomspace(0.1 / n, 0.5, 12), 3 / n]
+    assert min(coverage(n, p, errors) for p in rates if p <= 1) >= 0.95
+    assert min(coverage(n, p, student) for p in rates if p <= 1) < 0.8
+
+
+def rare_loss(chance, noise):
+    """Two actions that earn the same, but for the second one's loss of 1 with this probability; then noise for ever.
+
+    Returns differ from sample to sample by the noise, gaps without the loss by rounding alone.
+    """
+    prob = [[1 - chance, chance], [0.5, 0.5]]
+    reward = [[[0.3, 0.2], [0.3, -0.8]], [[noise] * 2, [-noise] * 2]]
+    return jmdp.TabularJMDP(prob, reward, [[[1, 1]] * 2] * 2, 0.9)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.7])
+def test_a_rare_loss_is_inside_the_intervals(noise):
+    """A loss in 1 of 300 samples, and 100 samples: it is not seen in 72% of 30 runs. False alarm 1e-6 at 5%."""
+    model = rare_loss(1 / 300, noise)
+    policy, coupling = jmdp.TabularPolicy.deterministic(model, [0, 0]), jmdp.Local()
+    missed = 0
+    for seed in range(30):
+        found = jmdp.evaluate(model, policy, coupling, jmdp.MonteCarlo(seed=seed, samples=100))
+        interval = found.gap(0, 0, 1).mean_interval
+        assert interval.width < 0.5 * (2 + 20 * noise)
+        missed += 0.1 + 1 / 300 not in interval
+    assert missed <= binom.isf(1e-6, 30, 0.05)
+
+
+def test_what_is_certain_has_no_error():
+    """Equal actions have a mean gap of 0, and so have equal policies; a table without randomness is exact."""
+    model = jmdp.TabularJMDP([[0.5, 0.5]], [[[1.0, 1.0], [-1.0, -1.0]]], [[[0, 0]] * 2], 0.9)
+    policy = jmdp.TabularPolicy.uniform(model)
+    method = jmdp.MonteCarlo(seed=0, samples=200)
+    same = jmdp.evaluate(model, policy, jmdp.Synchronous("shared"), method).gap(0, 0, 1)
+    assert same.mean_interval.width < 1e-9
+    both = jmdp.evaluate(model, {"old": policy, "new": policy}, jmdp.Synchronous("shared"), method)
+    assert both.gap(0, "new", "old").mean_interval.width < 1e-9
+    fixed = jmdp.TabularJMDP([[1.0]], [[[1.0, 2.0]]], [[[0, 0]]], 0.9)
+    found = jmdp.evaluate(fixed, jmdp.TabularPolicy.deterministic(fixed, [0]), jmdp.Local(), method)
+    assert found.gap(0, 1, 0).mean_interval.width < 0.01  # of the horizon
+    assert found.certificate.mean_error.max() < 0.01
+
+
+class Counter(Simulator):
+    """Earns the number of the action, and loses 1 with a tiny probability if it is `lucky`."""
+
+    actions = action_labels(2)
+    discount = 0.9
+
+    def __init__(self, lucky):
+        self.lucky = lucky
+
+    def start(self, shock):
+        return 0
+
+    def step(self, state, action, shock):
+        return Step(float(action) - (self.lucky and shock.uniform() < 1e-9), state, True)
+
+
+@pytest.mark.parametrize("lucky", [False, True])
+def test_a_simulator_without_randomness_is_exact_and_another_has_no_interval(lucky):
+    """Returns that were all the same, in a simulator whose range is not known."""
+    method = jmdp.MonteCarlo(seed=0, samples=50, horizon=1)
+    gap = jmdp.evaluate(Counter(lucky), lambda state: 0, jmdp.Synchronous(), method).gap(0, 1, 0)
+    assert gap.mean_interval.width == np.inf if lucky else gap.mean_interval.width < 1e-9
+    assert ("no error bound" in str(gap)) == lucky
 
 
 def test_truncation_is_inside_the_interval():

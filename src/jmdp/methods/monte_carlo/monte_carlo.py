@@ -6,15 +6,17 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from jmdp.base.arrays import Floats, refuse_large
-from jmdp.base.interval import ANYWHERE
+from jmdp.base.interval import ANYWHERE, Interval
 from jmdp.base.labels import Label, Labels, names_of
 from jmdp.base.luck import Shock
 from jmdp.base.progress import count_bar, state_bar
+from jmdp.base.scale import Scale
 from jmdp.base.settings import asks_for_seed, probability, whole
 from jmdp.distribute.pool_setting import check_pool, pool_of
 from jmdp.distribute.pools import Pool
@@ -65,9 +67,10 @@ class MonteCarlo(Method[Evaluation]):
     are simulated separately, each from its own stream of random numbers, so adding a state does not change the numbers
     of the others.
 
-    Intervals are the usual large-sample ones (Student's t, with the standard error of a sample covariance),
-    widened by a bound on the rewards after `horizon` steps. They reflect only the samples drawn: an outcome too rare to
-    be sampled is not included.
+    Intervals are large-sample ones (Student's t, with a correction for skewness; the standard error of a sample
+    covariance), widened by a bound on the rewards after `horizon` steps. Where fewer than 8 samples differ from the
+    others, those of means follow from the range of returns for tables, and there are none for other simulators. Those
+    of variances and covariances reflect only the samples drawn: outcomes too rare to be sampled are not included.
 
     `Gap.distribution` and `Evaluation.return_distribution` give empirical distributions with a band that contains the
     whole distribution at `confidence`; for a table they simulate the state's rollouts again.
@@ -121,6 +124,7 @@ class MonteCarlo(Method[Evaluation]):
             StateSamples.of_table(model, policy, coupling, horizon, self.seed),
             Limits.of_bound(model.reward_bound, model.discount, horizon),
             ReturnRange(model, policy),
+            partial(_same_rows, model),
             progress,
         )
 
@@ -131,12 +135,13 @@ class MonteCarlo(Method[Evaluation]):
         self._refuse_states()
         horizon = rollout_horizon(CompiledTable(model), model.discount, self.horizon, self.samples)
         labels = Labels.of("policy", len(policies), list(policies))
-        states = model.states if start is None else start_labels(model.states)
+        states, tables = model.states if start is None else start_labels(model.states), list(policies.values())
         return self._in_rounds(
             SampledProblem(self, coupling, states, labels, model.discount),
             PolicySamples.of_table(model, policies, coupling, start, horizon, self.seed),
             Limits.of_bound(model.reward_bound, model.discount, horizon),
             PolicySupport.of_table(model, policies, start),
+            lambda s, i, j: np.array_equal(tables[i].probs, tables[j].probs),
             progress,
         )
 
@@ -146,11 +151,13 @@ class MonteCarlo(Method[Evaluation]):
         draw: Callable[[int, int], Draws],
         limits: Limits,
         support: Support,
+        same: Callable[[int, int, int], bool],
         progress: bool,
     ) -> Evaluation:
         """Simulate all states of a table, first with few samples, so that Ctrl-C leaves a result for every state.
 
         Samples are not stored. A round simulates those of the rounds before it again, in 3% of the time at most.
+        ``same(s, a, b)`` is True if two returns certainly have the same mean.
         """
         S, A, outcome = problem.states.size, problem.actions.size, Outcome.SAMPLED
         refuse_large(f"{self.samples:,} samples of {A} actions or policies", SAMPLE_BYTES * self.samples * A)
@@ -160,7 +167,8 @@ class MonteCarlo(Method[Evaluation]):
             for samples in self._rounds():
                 rule = IntervalRule.fixed(samples, self.confidence)
                 for s in state_bar(type(self).__name__, rows, progress):
-                    found[s], sizes[s] = sample_moments(draw(int(s), samples), limits, rule), samples
+                    ranges = partial(_scaled_range, support, same, limits.scale, int(s))
+                    found[s], sizes[s] = sample_moments(draw(int(s), samples), limits, rule, ranges), samples
         except KeyboardInterrupt:
             if not sizes[rows].all():
                 raise
@@ -205,12 +213,18 @@ class MonteCarlo(Method[Evaluation]):
         kept = replace(self, samples=len(drawn[0].returns))
         table = table_of(simulator)
         labels = Labels("state", len(states), tuple(names), integers=table is not None and table.states.integers)
+        limits, rule = (
+            Limits.of_draws(drawn, discount, horizon, bound),
+            IntervalRule.fixed(kept.samples, self.confidence),
+        )
+        exact = IntervalRule.certain(self.confidence)  # if nothing is random; unchecked simulators may hide randomness
         return drawn_evaluation(
             SampledProblem(kept, coupling, labels, actions, discount),
             Stored(drawn),
-            Limits.of_draws(drawn, discount, horizon, bound),
-            IntervalRule.fixed(kept.samples, self.confidence),
+            limits,
+            rule,
             Within(ANYWHERE.low, ANYWHERE.high),
+            [sample_moments(one, limits, rule if one.drew or not simulator.check else exact) for one in drawn],
             outcome=Outcome.SAMPLED if kept.samples == self.samples else Outcome.INTERRUPTED,
         )
 
@@ -255,6 +269,22 @@ class MonteCarlo(Method[Evaluation]):
     def _refuse_states(self) -> None:
         if self.states is not None:
             raise SettingsError("states is given for a table, whose states are all evaluated. Leave it out.")
+
+
+def _same_rows(model: TabularJMDP, s: int, a: int, b: int) -> bool:
+    """Whether two actions have the same outcomes in a state."""
+    possible = model.prob[s] > 0
+    return all(np.array_equal(x[s, possible, a], x[s, possible, b]) for x in (model.reward, model.next_state))
+
+
+def _scaled_range(
+    support: Support, same: Callable[[int, int, int], bool], scale: Scale, s: int, a: int | None, b: int
+) -> Interval:
+    """Range of Z(s, b), or of Z(s, a) − Z(s, b), that contains its mean: 0 if both certainly have the same mean."""
+    if a is not None and same(s, a, b):
+        return Interval(0.0, 0.0)
+    found = support.of(s, b) if a is None else support.of_gap(s, a, b)
+    return Interval(scale.divide(found.low), scale.divide(found.high))
 
 
 @asks_for_seed
