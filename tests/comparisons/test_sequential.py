@@ -232,7 +232,7 @@ def test_a_range_decides_between_constant_returns():
     assert (found.outcome, found.best) == (jmdp.Outcome.BEST_FOUND, "d1")
     assert found.samples <= 32
     precise = jmdp.compare_runs(
-        constant(0.0, 0.0), seed=0, precision=0.1, progress=False, assume=jmdp.Assumptions(return_range=(0, 1))
+        constant(0.0, 0.0), seed=0, precision=0.01, progress=False, assume=jmdp.Assumptions(return_range=(0, 1))
     )
     assert precise.outcome is jmdp.Outcome.PRECISE
     assert precise.gap("d0", "d1").mean_interval.width <= 0.2

@@ -41,7 +41,7 @@ BUGS = [
     # Whole runs.
     Bug("designs do not share randomness", "RunBlocks.__call__", never("paired"),
         RUNS + "test_the_gap_and_the_gain_agree_with_the_closed_form"),
-    Bug("each measure has the whole error probability", "RunQuestion._parts",
+    Bug("each measure has the whole error probability", "RunQuestion.parts",
         instead("1 - (1 - self.settings.confidence) / len(names)", "self.settings.confidence"),
         RUNS + "test_several_measures_hold_jointly"),
     Bug("samples are not run again at the end", "Course.answer", never("n > self._checked"),
