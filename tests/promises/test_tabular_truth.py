@@ -392,11 +392,11 @@ def test_a_horizon_is_in_the_intervals(exact):
 
 
 def test_with_discount_1_the_horizon_is_the_question():
-    counter = FunctionSimulator(lambda s, a, u: float(a), lambda s, a, u: s, 2, start=0)
-    method = jmdp.MonteCarlo(seed=0, samples=10, horizon=7)
+    counter = FunctionSimulator(lambda s, a, u: a + 1e-3 * (u < 0.5), lambda s, a, u: s, 2, start=0)
+    method = jmdp.MonteCarlo(seed=0, samples=100, horizon=7)
     found = jmdp.evaluate(counter, lambda s: 1, jmdp.Local(), method, discount=1.0, progress=False)
-    assert found.mean.tolist() == [[6.0, 7.0]]
-    assert np.max(found.certificate.mean_error) < 1e-9
+    assert found.mean[0].tolist() == pytest.approx([6.0, 7.0], abs=7e-3)
+    assert np.max(found.certificate.mean_error) < 1e-3
 
 
 def test_what_is_missing_is_said():
