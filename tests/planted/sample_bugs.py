@@ -14,6 +14,8 @@ SELECTION = "statistics/test_selection_rule.py::"
 MARGINS = "statistics/test_margins.py::"
 ANYTIME = "statistics/test_anytime.py::"
 MEANS = "statistics/test_means.py::"
+EVER = "promises/test_statements.py::test_intervals_miss_in_at_most_5_percent_of_comparisons"
+COVERAGE = "promises/test_statements.py::test_coverage_of_a_fixed_number_of_samples"
 DISTRIBUTIONS = "methods/exact_distribution/test_exact_distribution.py::"
 GAPS = "results/gaps/test_gap.py::"
 BOUNDS = "results/gaps/test_bounds.py::"
@@ -95,6 +97,16 @@ BUGS = [
         MEANS + "test_the_planned_radius_is_a_quantile_of_t_with_the_same_tail"),
     Bug("a decision takes too few samples", "fewest", result("ENOUGH"),
         COMPARING + "test_a_gap_that_never_varied_has_no_interval_but_a_verdict_that_says_what_would_reverse_it"),
+    Bug("the error probability is spent three times", "sequential_radius", instead("min(2.0, _)", "3.0"),
+        "promises/test_statements.py::test_the_sequential_radius_is_calibrated"),
+    Bug("sequential intervals ignore skewness", "sequential_errors", instead("np.abs(skewness)", "0 * it"),
+        EVER + "[lognormal]"),
+    Bug("a few outcomes suffice for a fixed interval", "fixed_errors", instead("FEW", "1"),
+        COVERAGE + "[100-95% ties, rest lognormal]"),
+    Bug("ties have a longer tail on the side that was seen", "fixed_errors", instead("differ < n / 2", "differ < 0"),
+        COVERAGE + "[300-95% ties, rest exponential]"),
+    Bug("unseen outcomes are rarer than they may be", "unseen_chance", result("1 / n"),
+        "promises/test_statements.py::test_what_is_said_of_unseen_losses_is_true[loss of 10 in 1 of 100, gap std 0.3]"),
     # What was not seen.
     Bug("the break-even is that of the estimate", "Comparison.unseen_between",
         instead("float(self.summary.verdict_limits(a, (a, b))[0][1])", "float(self.advantage(first, second))"),

@@ -259,7 +259,7 @@ def test_the_sequential_radius_is_calibrated_in_a_million_series():
 
 # ------------------------------------------------------------------------------------------------ public functions
 
-PUBLIC = ("normal, correlation 0.999", "exponential", "90% ties")
+PUBLIC = ("normal, correlation 0.999", "exponential", "lognormal")
 
 
 def returns(rng: np.random.Generator, law: Law) -> tuple[float, float]:
