@@ -79,9 +79,10 @@ def _block(
     for n in at:
         mean, (below, above) = gaps[:n].mean(axis=0), sampling.mean_errors(gaps[:n], error)
         up, down = mean > below, -mean > above
-        unseen = Unseen(np.where(up, mean - np.where(up, below, 0), 0), n, largest[n - 1])
+        low = np.where(up, mean - np.where(up, below, 0), 0) - np.where(down, mean + np.where(down, above, 0), 0)
+        unseen = Unseen(low, n, largest[n - 1])
         excused = ~seen[n - 1] & (unseen.break_even < rare.loss - advantage) & (rare.chance <= unseen.chance)
-        false, firm = (up & ~excused) | down, (up & unseen.firm) | down
+        false, firm = (up & ~excused) | down, (up | down) & unseen.firm
         stops = (up | down) & ~found[0]
         allowed = [with_largest_loss(off, rare.loss, n, error) for off in (below, above)]
         found |= [up | down, stops & false, stops & firm, false, firm, (mean > allowed[0]) | (-mean > allowed[1])]
