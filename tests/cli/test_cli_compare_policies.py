@@ -20,6 +20,13 @@ def test_prints_as_the_library_does(capsys):
     assert found.code == 0
 
 
+def test_starts_in_shares(capsys):
+    world = jmdp.worlds.inventory()
+    pair = {"base_stock": world.policies["base_stock"], "new": world.policies["reorder"]}
+    expected = jmdp.compare_policies(world, pair, starts=[0, 5], seed=0, samples=64, stratify=True)
+    assert run(capsys, f"{INVENTORY} --starts 0 5 --samples 64 --stratify").out == f"{expected}\n"
+
+
 def test_json_has_the_answer(capsys):
     found = run(capsys, f"{INVENTORY} --starts 0 --samples 64 --json")
     assert (found.code, found.json["decided"], found.json["outcome"]) == (0, True, "SAMPLED")

@@ -4,30 +4,47 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from jmdp.base.arrays import Floats
+from jmdp.base.interval import Estimate
 from jmdp.base.labels import Label, Labels
+from jmdp.base.rounding import plus_minus
 from jmdp.comparisons.comparison_table import aligned
 from jmdp.results.parts import VarianceSplit
 from jmdp.results.result import Tabulated
 from jmdp.simulators.episodes import EpisodeDraws
 from jmdp.simulators.starts import Starts
+from jmdp.statistics.drawn_samples import DrawnSamples
+from jmdp.statistics.sample_summary import SampleSummary
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ByStart(Tabulated):
-    """Means of the policies and advantages over `reference` for each start, with standard errors (not intervals)."""
+    """Means of the policies and advantages over `reference` for each start, with intervals.
+
+    Each interval holds with the confidence of the comparison on its own, not jointly with those of other starts. A
+    number without one has too few samples for it.
+    """
 
     index: ClassVar = ("start",)
 
     starts: Starts
-    draws: EpisodeDraws
-    policies: Labels
+    summary: SampleSummary
     reference: str
+
+    @property
+    def draws(self) -> EpisodeDraws:
+        """The samples in which every policy was simulated."""
+        return cast(EpisodeDraws, self.summary.samples.complete)
+
+    @property
+    def policies(self) -> Labels:
+        """Names of the policies."""
+        return self.summary.labels
 
     def rows(self) -> Sequence[dict[str, Any]]:
         """One row per start: probability, samples, mean return of each policy, and advantages over `reference`.
@@ -39,12 +56,10 @@ class ByStart(Tabulated):
             row: dict[str, Any] = {"start": name, "probability": float(self.starts.probabilities[number])}
             row["samples"] = int((self.draws.starts == number).sum(axis=0).min())
             for i in range(self.policies.size):
-                row[f"mean return of {self.policies.name(i)}"] = self._mean(number, i)
+                row[f"mean return of {self.policies.name(i)}"] = float(self._mean(number, i))
             for i in range(self.policies.size):
                 if self.policies.name(i) != self.reference:
-                    gap, error = self._gap(number, i)
-                    row[f"advantage of {self.policies.name(i)}"] = gap
-                    row[f"standard error of {self.policies.name(i)}"] = error
+                    row[f"advantage of {self.policies.name(i)}"] = self._gap(number, i)
             rows.append(row)
         return rows
 
@@ -74,23 +89,31 @@ class ByStart(Tabulated):
         same = starts[:, i] == starts[:, r]
         return (returns[:, i] - returns[:, r])[same], starts[same, i]
 
-    def _mean(self, number: int, i: int) -> float:
-        here = self.draws.returns[self.draws.starts[:, i] == number, i]
-        return float(here.mean()) if here.size else math.nan
+    def _at(self, number: int, i: int) -> SampleSummary | None:
+        """The samples in which a policy has this start; None if there are none."""
+        rows = np.flatnonzero(self.draws.starts[:, i] == number)
+        samples = DrawnSamples(self.policies.size).with_block(range(self.policies.size), self.draws.rows(rows))
+        if not rows.size:
+            return None
+        whole = self.summary
+        sampling = replace(whole.sampling, most=round(whole.sampling.most * self.starts.probabilities[number]))
+        return replace(whole, samples=samples, sampling=sampling, error=1 - whole.confidence, shares=None)
 
-    def _gap(self, number: int, i: int) -> tuple[float, float]:
-        """Mean gap from one start and its standard error, from pairs or from independent samples."""
-        r, n = self.policies.index(self.reference), self.draws.paired
-        both = (self.draws.starts[:, i] == number) & (self.draws.starts[:, r] == number)
-        if both[:n].all() or (both == (self.draws.starts[:, i] == number)).all():
-            gaps = (self.draws.returns[:, i] - self.draws.returns[:, r])[both]
-            return _mean_and_error(gaps)
-        first, second = (_mean_and_error(self.draws.returns[self.draws.starts[:, k] == number, k]) for k in (i, r))
-        return first[0] - second[0], math.hypot(first[1], second[1])
+    def _mean(self, number: int, i: int) -> Estimate:
+        found = self._at(number, i)
+        return _UNKNOWN if found is None else Estimate(*(float(part[i]) for part in found.means))
+
+    def _gap(self, number: int, i: int) -> Estimate:
+        """Mean gap from one start, from pairs or from independent samples."""
+        r, found = self.policies.index(self.reference), self._at(number, i)
+        first, second = self._mean(number, i), self._mean(number, r)
+        if found is not None and ((self.draws.starts[:, i] == number) == (self.draws.starts[:, r] == number)).all():
+            return Estimate.within(float(first) - float(second), found.gap_interval(i, r))
+        return Estimate.around(float(first) - float(second), math.hypot(first.error, second.error))
 
     def __repr__(self) -> str:
         rows = self.rows()
-        cells = [[value if isinstance(value, str) else f"{value:.4g}" for value in row.values()] for row in rows]
+        cells = [[_shown(value) for value in row.values()] for row in rows]
         lines = [
             f"Advantages over {self.reference} for each of {len(rows)} starts",
             "",
@@ -107,7 +130,10 @@ class ByStart(Tabulated):
         return "\n".join(lines)
 
 
-def _mean_and_error(values: Floats) -> tuple[float, float]:
-    n = len(values)
-    mean = float(values.mean()) if n else math.nan
-    return mean, float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
+_UNKNOWN = Estimate.within(math.nan, None)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Estimate) and value.has_interval:
+        return plus_minus(value)
+    return value if isinstance(value, str) else f"{float(value):.4g}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
+from jmdp.base.arrays import Floats
 from jmdp.base.interrupts import interruptible
 from jmdp.base.settings import asks_for_seed, short
 from jmdp.comparisons.comparison import Comparison
@@ -66,6 +67,7 @@ def compare_policies(
     max_steps: int | None = None,
     max_seconds: float | None = None,
     looks: Literal["scheduled", "planned"] = "scheduled",
+    stratify: bool = False,
     horizon: int | None = None,
     assume: Assumptions | None = None,
     pool: int | Pool | None = None,
@@ -90,6 +92,10 @@ def compare_policies(
     starts
         Start states of the episodes. None: the simulator's own start, or the `start` of a world. Otherwise a list of
         equally likely states, a dictionary from states to probabilities or, for a table, an array [S] of probabilities.
+    stratify
+        Draw the starts that are given in shares that are their probabilities: of m equally likely ones, each once in m
+        samples. Intervals of means then come from the variance within starts, and are narrower if starts differ. By
+        default each sample draws its start at random.
     seed
         Random seed of all draws. Sample i depends only on the seed and i.
     discount
@@ -161,6 +167,10 @@ def policy_question(
             "steps of an episode. Episodes that end earlier are not affected."
         )
     begin = Starts.of(starts, simulator, source)
+    if settings.stratify and not begin.given:
+        raise SettingsError(
+            "stratify is True, but the simulator draws its own starts. Give them: starts=[…], or {state: probability}."
+        )
     plan = EpisodePlan(
         starts=begin,
         actors=[_actor(labels.name(i), policy, simulator) for i, policy in enumerate(policies.values())],
@@ -168,6 +178,7 @@ def policy_question(
         discount=gamma,
         horizon=rollout_horizon(simulator, gamma, horizon, MonteCarlo.samples),
         seed=settings.seed,
+        stratify=settings.stratify,
     )
     return PolicyQuestion(
         simulator=simulator,
@@ -244,6 +255,11 @@ class PolicyQuestion(SimulatorQuestion):
 
     def check_luck(self) -> None:
         """Do nothing: whole episodes are checked after sampling."""
+
+    @property
+    def shares(self) -> Floats | None:
+        """Probabilities of the starts, if they are drawn in proportion to them."""
+        return self.plan.starts.probabilities if self.plan.stratify else None
 
     @cached_property
     def work(self) -> PolicyBlocks:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from jmdp.base.arrays import Floats
 from jmdp.comparisons.by_start import ByStart
 from jmdp.comparisons.whole_comparison import WholeComparison
 from jmdp.comparisons.whole_table import whole_table
 from jmdp.errors import UnavailableError
-from jmdp.simulators.episodes import EpisodeDraws
 from jmdp.simulators.starts import Starts
 
 
@@ -37,14 +36,14 @@ class PolicyComparison(WholeComparison):
     def by_start(self) -> ByStart:
         """Means and gaps for each given start separately, and the variance of gaps within and between starts.
 
-        From the samples in which every policy was simulated.
+        From the samples in which every policy was simulated. Intervals are those of the comparison's kind of sampling,
+        for each start on its own.
         """
         if not self.starts.given:
             raise UnavailableError(
                 "The simulator drew the starts, so it is unknown which of them are equal. Pass them: starts=[…]."
             )
-        draws = cast(EpisodeDraws, self.draws.complete)
-        return ByStart(self.starts, draws, self.summary.labels, self.reference)
+        return ByStart(self.starts, self.summary, self.reference)
 
     def episode_returns(self) -> Floats:
         """[n, P], the return of each policy in each sample, in the order they were drawn; nan after its elimination."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
+from jmdp.base.arrays import Floats
 from jmdp.base.labels import Labels
 from jmdp.comparisons.comparison import Comparison
 from jmdp.comparisons.pairing import pairing_costs
@@ -136,7 +137,13 @@ class Question(ABC):
             method=MonteCarlo(seed=settings.seed, confidence=settings.confidence, horizon=self.horizon),
             certain=certain,
             sign=self.sign,
+            shares=self.shares,
         )
+
+    @property
+    def shares(self) -> Floats | None:
+        """Probabilities of the starts, if they are drawn in proportion to them."""
+        return None
 
     def measured(self, samples: DrawnSamples) -> DrawnSamples:
         """The samples of the measure that is compared."""

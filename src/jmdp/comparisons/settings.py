@@ -38,6 +38,7 @@ class Settings:
     max_steps: int | None = None
     max_seconds: float | None = None
     looks: Literal["scheduled", "planned"] = "scheduled"
+    stratify: bool = False
     horizon: int | None = None
     assume: Assumptions = field(default_factory=Assumptions)
     pool: int | Pool | None = None
@@ -55,6 +56,7 @@ class Settings:
         for name in ("precision", "indifference", "max_steps", "max_seconds"):
             object.__setattr__(self, name, positive(name, getattr(self, name)))
         object.__setattr__(self, "pool", check_pool(self.pool))
+        boolean(self, "stratify")
         boolean(self, "progress")
         if self.margin is not None:
             object.__setattr__(self, "margin", Margin.of(self.margin))
@@ -76,6 +78,11 @@ class Settings:
                         f"samples and {name} are both given. samples={self.samples} draws so many and looks once. Omit "
                         f"it to sample until the comparison is decided, with {name} and at most max_samples."
                     )
+        if self.stratify and self.assume.return_range is not None:
+            raise SettingsError(
+                "stratify and return_range are both given. Intervals within a range need starts that are drawn "
+                "independently. Give one of them."
+            )
         if self.looks == "planned" and (self.max_samples is None or self.samples is not None):
             raise SettingsError('looks="planned" needs max_samples, within which the five looks are, and no samples.')
 

@@ -49,6 +49,7 @@ class SavedComparison:
     assume: Assumptions
     certain: bool
     sign: float
+    shares: Floats | None
     outcome: Any
     best: str | None
     survivors: tuple[str, ...]
@@ -220,6 +221,7 @@ _FIELDS = {
     "assume": schema.ASSUMPTIONS,
     "certain": FLAG,
     "sign": NUMBER,
+    "shares": Optional(Array("<f8", "starts")),
     "outcome": schema.OUTCOME,
     "best": Optional(TEXT),
     "survivors": Listed(TEXT),
@@ -238,7 +240,7 @@ _FIELDS = {
     "progress": PROGRESS,
 }
 
-KIND = Kind(SavedComparison, _FIELDS, usual={"file_version": None})
+KIND = Kind(SavedComparison, _FIELDS, usual={"file_version": None, "shares": None})
 
 _SEVERAL = {"measures": Listed(Object(lambda: {"SavedComparison": KIND})), "confidence": NUMBER, "progress": PROGRESS}
 

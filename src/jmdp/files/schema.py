@@ -188,11 +188,12 @@ _SETTINGS = {
     "max_steps": Optional(NUMBER),
     "max_seconds": Optional(NUMBER),
     "looks": TEXT,
+    "stratify": FLAG,
     "horizon": Optional(WHOLE),
     "assume": ASSUMPTIONS,
 }
 
-SETTINGS = Object(lambda: {"Settings": Kind(Settings, _SETTINGS)})
+SETTINGS = Object(lambda: {"Settings": Kind(Settings, _SETTINGS, usual={"stratify": False})})
 
 _CALIBRATION = {
     **{name: Array("<i8", "M") for name in ("state", "first", "second")},

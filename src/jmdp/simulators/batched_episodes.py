@@ -46,7 +46,8 @@ class BatchedEpisodes:
 
     def __init__(self, simulator: Simulator, plan: EpisodePlan) -> None:
         self.simulator = simulator
-        self._setting = plan.coupling, plan.discount, plan.horizon, plan.seed, plan.fresh, plan.branches
+        self._plan = plan
+        self._setting = plan.coupling, plan.discount, plan.horizon, plan.seed, plan.fresh, plan.branches, plan.stratify
         self._actors, self._starts, self._luck = plan.actors, plan.starts, _EpisodeKeys(plan)
         self._discount, self._horizon = plan.discount, plan.horizon
         self._start_rows = rows_of(simulator, list(plan.starts.states)) if plan.starts.given else None
@@ -76,7 +77,7 @@ class BatchedEpisodes:
 
         k, luck = len(self._actors), self._luck
         luck.begin(first, n)
-        states, starts = self._begin(n)
+        states, starts = self._begin(first, n)
         rows, branches = np.tile(np.arange(n), k), np.repeat(np.arange(k), n)
         at = np.arange(n * k).reshape(k, n).T.copy()
         sums, weight = Sums.zeros(n, k), 1.0
@@ -96,14 +97,16 @@ class BatchedEpisodes:
         ends = np.where(at >= 0, np.arange(k), ENDED).astype(np.int32)
         return BatchedDraws(sums, ends, luck.drew or len(self._starts.states) != 1, starts)
 
-    def _begin(self, n: int) -> tuple[States, Integers]:
+    def _begin(self, first: int, n: int) -> tuple[States, Integers]:
         """First states of all walkers, and the numbers [n, k] of the starts; −1 if none are given."""
         k, shocks = len(self._actors), self._luck.starts(n)
         if self._start_rows is None:
             found = [self.simulator.start(shocks[i]) for i in range(len(shocks))]
             states, numbers, example = rows_of(self.simulator, found), np.full(len(found), -1), found[0]
         else:
-            numbers = np.searchsorted(self._starts.cumulative, shocks.uniform(), side="right")
+            numbers = self._plan.start_numbers(first, n)
+            if not self._plan.stratify:
+                numbers = np.searchsorted(self._starts.cumulative, shocks.uniform(), side="right")
             states, example = self._start_rows[numbers], self._starts.states[0]
         if not self._policies:
             self._policies = [BatchPolicy(actor, self.simulator, example) for actor in self._actors]

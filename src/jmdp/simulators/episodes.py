@@ -40,6 +40,7 @@ class EpisodePlan(BranchNumbers):
     discount: float
     horizon: int
     seed: int
+    stratify: bool = False  # starts in proportional shares
     fresh: frozenset[Luck] = frozenset()  # randomness that is redrawn, to measure its share of the variance
 
     def __post_init__(self) -> None:
@@ -57,6 +58,10 @@ class EpisodePlan(BranchNumbers):
     def start_shock(self, root: Shock, branch: int) -> Shock:
         """Shock of the start of an episode."""
         return root.derived(b"start", 0, branch_bytes(branch) if self.separate_starts else b"")
+
+    def start_numbers(self, first: int, count: int) -> Integers:
+        """Indices [count] of the starts of samples if they are drawn in shares; −1 if by the shocks of the samples."""
+        return self.starts.in_shares(self.seed, first, count) if self.stratify else np.full(count, -1)
 
     def step_shock(self, root: Shock, t: int, digest: bytes, branch: int) -> Shock:
         """Shock that a branch receives in step t."""
@@ -92,8 +97,12 @@ class EpisodeDraws(Draws):
         n = self.paired
         if n == len(self.returns):
             return self
-        rows = {name: getattr(self, name)[:n] for name in ("returns", "ends", "gains", "starts")}
-        return replace(self, **rows)
+        return self.rows(np.arange(n))
+
+    def rows(self, at: Integers) -> EpisodeDraws:
+        """The samples at these positions, which are in increasing order."""
+        found = {name: getattr(self, name)[at] for name in ("returns", "ends", "gains", "starts")}
+        return replace(self, **found, paired=int((at < self.paired).sum()))
 
     @classmethod
     def joined(cls, parts: Sequence[Draws]) -> EpisodeDraws:
@@ -142,7 +151,8 @@ class _Episodes:
         shape = (count, len(plan.actors))
         self._sums, self._usage = EpisodeSums(*shape, plan.discount), Usage()
         self._usage.used = len(plan.starts.states) != 1  # starts are drawn
-        self._ends, self._starts = np.full(shape, ENDED, np.int32), np.full(shape, -1, np.int64)
+        self._ends = np.full(shape, ENDED, np.int32)
+        self._starts = np.tile(plan.start_numbers(first, count)[:, None], shape[1])
         self._steps = 0
         self._places_matter = plan.coupling.shared_in_a_state and not plan.coupling.shared_between_states
 
@@ -165,8 +175,9 @@ class _Episodes:
     def _begin(self, row: int, branch: int) -> _Runner:
         plan, number = self._plan, self._plan.branches[branch]
         shock = plan.start_shock(Shock.of_sample(plan.seed, self._first + row), number)
-        start = self._starts[row, branch] = plan.starts.number(shock)
-        state = plan.starts.states[start] if plan.starts.given else None
+        if self._starts[row, branch] < 0:
+            self._starts[row, branch] = plan.starts.number(shock)
+        state = plan.starts.states[self._starts[row, branch]] if plan.starts.given else None
         episode = self._simulator.episode(shock, state, truncated_ends=plan.discount == 1, digests=self._places_matter)
         root = Shock.of_sample(plan.seed, self._first + row, self._usage)
         return _Runner(row, branch, number, root, episode, plan.actors[branch].for_episode())

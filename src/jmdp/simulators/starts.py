@@ -8,8 +8,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from jmdp.base.arrays import ROW_SUM_TOLERANCE, Floats, cumulative_rows
+from jmdp.base.arrays import ROW_SUM_TOLERANCE, Floats, Integers, cumulative_rows
 from jmdp.base.labels import names_of
 from jmdp.base.luck import Shock
 from jmdp.base.settings import listed, real_number, short
@@ -18,6 +19,11 @@ from jmdp.simulators.functions import TabularSimulator
 from jmdp.simulators.simulator import Simulator
 
 _MOST_STARTS = 10_000_000
+
+GOLDEN = 2654435769
+"""2**32 times the golden ratio less 1."""
+
+Unsigned = npt.NDArray[np.uint64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +49,28 @@ class Starts:
         if not self.given:
             return -1
         return int(np.searchsorted(self.cumulative, shock.uniform(), side="right"))
+
+    def order(self, seed: int) -> tuple[Unsigned, int]:
+        """Order [starts] in which a seed takes the starts, and an offset below 2**32."""
+        rng = Shock.of_sample(seed, 0).derived(b"shares of starts").generator()
+        return rng.permutation(len(self.states)).astype(np.uint64), int(rng.integers(2**32))
+
+    @cached_property
+    def edges(self) -> Unsigned:
+        """Inner ends of the intervals of [0, m) that belong to the m starts, in units of 2**−32."""
+        return np.rint(self.cumulative[:-1] * len(self.states) * 2.0**32).astype(np.uint64)
+
+    def in_shares(self, seed: int, first: int, count: int) -> Integers:
+        """Indices of the starts of samples first … first + count − 1, in shares that are their probabilities.
+
+        Systematic sampling: m samples in turn take the points k + f of [0, m), k = 0, …, m − 1 in a random order. So
+        of m equally likely starts each is taken once. From one turn to the next f changes by the golden ratio, so that
+        the shares of other starts approach their probabilities as fast as possible.
+        """
+        order, offset = self.order(seed)
+        turn, place = np.divmod(np.arange(first, first + count, dtype=np.uint64), np.uint64(order.size))
+        points = (order[place] << np.uint64(32)) + (np.uint64(offset) + turn * np.uint64(GOLDEN)) % np.uint64(2**32)
+        return np.searchsorted(self.edges, points, side="right")
 
     @classmethod
     def of(cls, starts: Any, simulator: Simulator, source: Any = None, *, name: str = "starts") -> Starts:

@@ -12,6 +12,7 @@ from jmdp.base.arrays import Floats
 from jmdp.base.interval import Interval
 from jmdp.statistics import anytime
 from jmdp.statistics.means import FIXED, Sampling, median, rare_error
+from jmdp.statistics.strata import Strata, centred
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class IntervalRule:
     quantile: float = 0.0  # half-width of the interval of a variance, in standard errors
     mean_errors: Callable[[Floats], tuple[Floats, Floats]] | None = None  # values [n, A] → errors below and above
     means_only: bool = False  # variances and covariances have no interval
+    strata: Strata | None = None  # starts that were drawn in shares
+    error: float = 0.0  # error probability of one interval
 
     @classmethod
     def fixed(cls, samples: int, confidence: float, error: float | None = None) -> IntervalRule:
@@ -31,7 +34,7 @@ class IntervalRule:
 
         error = 1 - confidence if error is None else error
         means = partial(FIXED.mean_errors, error=error)
-        return cls(confidence, anytime.fixed_slack, -float(stdtrit(samples - 1, error / 2)), means)
+        return cls(confidence, anytime.fixed_slack, -float(stdtrit(samples - 1, error / 2)), means, error=error)
 
     @classmethod
     def of(cls, sampling: Sampling, samples: int, confidence: float, error: float) -> IntervalRule:
@@ -39,7 +42,7 @@ class IntervalRule:
         if sampling.kind == "fixed" and samples > 1:
             return cls.fixed(samples, confidence, error)
         means = partial(sampling.mean_errors, error=error)
-        return cls(confidence, anytime.distribution_slack, mean_errors=means, means_only=True)
+        return cls(confidence, anytime.distribution_slack, mean_errors=means, means_only=True, error=error)
 
     @classmethod
     def certain(cls, confidence: float) -> IntervalRule:
@@ -54,6 +57,7 @@ class IntervalRule:
         """
         if self.mean_errors is None:
             return np.zeros(values.shape[1]), np.zeros(values.shape[1])
+        values = centred(values, self.strata, self.error)
         middle = median(values)
         return self.mean_errors(np.where(np.abs(values - middle) <= rounding, middle, values))
 

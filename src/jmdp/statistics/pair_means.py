@@ -16,6 +16,7 @@ from jmdp.statistics.limits import Limits
 from jmdp.statistics.margins import Margin
 from jmdp.statistics.means import ENOUGH, Sampling, errors_with_spread, shape_of
 from jmdp.statistics.planning import Gaps
+from jmdp.statistics.strata import Strata, centred, mean_of
 from jmdp.statistics.unseen import Unseen, with_largest_loss
 
 _SIGN = 0.1
@@ -44,6 +45,7 @@ class PairMeans:
     largest_loss: float | None  # in an unseen event; None: a whole episode
     certain: bool = False  # nothing is random, so that one sample is exact
     enough: bool = True  # whether so many samples may decide
+    strata: Strata | None = None  # starts that were drawn in shares
 
     @property
     def gap(self) -> Estimate:
@@ -164,14 +166,13 @@ class PairMeans:
         """Mean of a combination and its error; infinite for too few samples, and if all returns are 0."""
         scale, used = self.limits.scale, weights != 0
         returns = scale.divide(self.draws.returns)
-        means = returns.mean(axis=0)
-        mean = float(scale.restore(means @ weights))
+        mean = float(scale.restore(mean_of(returns, self.strata) @ weights))
         if self.certain:
             return mean, 0.0
         n, loss = len(returns), self._largest_loss(weights)
         if n < ENOUGH or loss <= 2 * scale.divide(self.limits.rounding):
             return mean, math.inf
-        shape = shape_of((returns[:, used] @ weights[used])[:, None])
+        shape = shape_of(centred((returns[:, used] @ weights[used])[:, None], self.strata, error))
         off = errors_with_spread(n, shape, self.sampling.radius(n, error), self._spread(weights))
         if allowance:
             off = with_largest_loss(off, loss, n, error)
@@ -187,7 +188,12 @@ class PairMeans:
         scale, weights = self.limits.scale, np.array(self._weights(margin))
         returns = scale.divide(self.draws.returns)
         return replace(
-            Gaps.of(returns @ weights, scale, error=self.error * (1 - _SIGN * margin.relative), least=least),
+            Gaps.of(
+                centred((returns @ weights)[:, None], self.strata, self.error)[:, 0],
+                scale,
+                error=self.error * (1 - _SIGN * margin.relative),
+                least=least,
+            ),
             mean=float(self.excess(margin)),
             hidden=float(self._hidden(weights).mean()) + 4 * float(np.abs(weights).sum()) * self.limits.rounding,
             loss=float(scale.restore(self._largest_loss(weights))),

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from jmdp.models.coupling import Coupling
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.parts import MethodSettings
 from jmdp.simulators.draws import Draws, is_exact_sum
+from jmdp.simulators.episodes import EpisodeDraws
 from jmdp.statistics.assumptions import Assumptions
 from jmdp.statistics.bounded_returns import BoundedReturns
 from jmdp.statistics.drawn_evaluation import SampledProblem, Stored, Within, drawn_evaluation
@@ -27,6 +29,7 @@ from jmdp.statistics.means import FEW, Sampling
 from jmdp.statistics.pair_means import PairMeans
 from jmdp.statistics.planning import Gaps, fewest, needed
 from jmdp.statistics.sample_moments import mean_errors, sample_moments
+from jmdp.statistics.strata import Strata, centred, mean_of
 from jmdp.statistics.unseen import with_largest_loss
 
 
@@ -48,6 +51,7 @@ class SampleSummary:
     method: MethodSettings  # a dataclass with the number of samples, `samples`
     certain: bool = False  # nothing is random, so that one sample is exact
     sign: float = 1.0  # −1 if smaller returns are better
+    shares: Floats | None = None  # probabilities of the starts, if they were drawn in proportion to them
     _pairs: dict[tuple[int, int], Evaluation] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
@@ -72,13 +76,22 @@ class SampleSummary:
         Means of different numbers of samples differ by randomness that a gap does not have. Alternatives are therefore
         ordered by their mean gap to one with the most samples, over those that both have.
         """
-        mean, counts = self.sign * np.nanmean(self.samples.returns, axis=0), self.samples.counts
+        returns, counts = self.samples.returns, self.samples.counts
+        mean = self.sign * np.array([mean_of(returns[:n, [i]], self.strata)[0] for i, n in enumerate(counts)])
         last = np.flatnonzero(counts == counts.max())
         anchor = int(last[mean[last].argmax()])
         for i in np.flatnonzero(counts < counts.max()):
-            ahead, behind = self.samples.of(anchor, int(i)).returns.mean(axis=0)
+            ahead, behind = mean_of(self.samples.of(anchor, int(i)).returns, self.strata)
             mean[i] = mean[anchor] - self.sign * (ahead - behind)
         return [int(i) for i in np.argsort(-mean, kind="stable")]
+
+    @cached_property
+    def strata(self) -> Strata | None:
+        """Starts of the samples, if they were drawn in shares."""
+        if self.shares is None:
+            return None
+        starts = [cast(EpisodeDraws, stage.draws).starts[:, 0] for stage in self.samples.stages]
+        return Strata(np.concatenate(starts), self.shares)
 
     @property
     def return_range(self) -> tuple[float, float] | None:
@@ -156,7 +169,7 @@ class SampleSummary:
         n, scale = len(draws.returns), self.limits.scale
         returns, rounding = scale.divide(draws.returns), scale.divide(self.limits.rounding)
         gaps = returns[:, [at]] - returns
-        mean, hidden = gaps.mean(axis=0), self._hidden(draws, at)
+        mean, hidden = mean_of(gaps, self.strata), self._hidden(draws, at)
         errors = np.array(self._rule(n).errors(gaps, 4 * rounding))
         if not self.certain:
             unvaried = (np.ptp(gaps, axis=0) <= 4 * rounding) & (n > FEW)
@@ -182,7 +195,8 @@ class SampleSummary:
             return self.pair_means(b, a).gaps(margin, self._fewest)
         draws, scale = self.samples.of(a, b), self.limits.scale
         first, second = scale.divide(self.sign * draws.returns).T
-        found = Gaps.of(first - second, scale, error=self.error, least=self._fewest)
+        seen = centred((first - second)[:, None], self.strata, self.error)[:, 0]
+        found = Gaps.of(seen, scale, error=self.error, least=self._fewest)
         hidden = scale.restore(float(self._hidden(draws, 0)[1]))
         return replace(found, hidden=hidden, loss=self.assume.largest_loss or 0.0)
 
@@ -247,7 +261,7 @@ class SampleSummary:
             draws = replace(draws, returns=-draws.returns)
             within = None if within is None else (-within[1], -within[0])
         enough, loss = self.certain or self.decisive(len(draws.returns)), self.assume.largest_loss
-        return PairMeans(draws, self.limits, self.error, within, self.sampling, loss, self.certain, enough)
+        return PairMeans(draws, self.limits, self.error, within, self.sampling, loss, self.certain, enough, self.strata)
 
     def _evaluation(self, draws: Draws, labels: Labels) -> Evaluation:
         rule = self._rule(len(draws.returns))
@@ -260,9 +274,10 @@ class SampleSummary:
             rule,
             Within(*within),
         )
-        if one is not draws:
+        if one is not draws or self.strata is not None:
             found = sample_moments(draws, self.limits, rule)
-            evaluation = _with_means(evaluation, found.mean, found.mean_error, found.gap_mean_error)
+            mean = mean_of(draws.returns, self.strata)
+            evaluation = _with_means(evaluation, mean, found.mean_error, found.gap_mean_error)
         if self.return_range is None or self.certain:
             return evaluation
         return _within(evaluation, self._bounded(draws))
@@ -270,11 +285,11 @@ class SampleSummary:
     def _rule(self, n: int) -> IntervalRule:
         if self.certain:
             return IntervalRule.certain(self.confidence)
-        return IntervalRule.of(self.sampling, n, self.confidence, self.error)
+        return replace(IntervalRule.of(self.sampling, n, self.confidence, self.error), strata=self.strata)
 
     def _group_means(self, draws: Draws) -> tuple[Floats, Floats, Floats]:
         """Means and limits of alternatives with equally many samples."""
-        mean = draws.returns.mean(axis=0)
+        mean = mean_of(draws.returns, self.strata)
         if self.return_range is not None and not self.certain:
             return mean, *self._bounded(draws).means
         off = mean_errors(draws, self.limits, self._rule(len(draws.returns)))

@@ -15,7 +15,7 @@ from jmdp.base.whole_files import replacement, reserved
 from jmdp.cli.command import Exit, aside, print_json, show, writing
 from jmdp.cli.environments import Environment
 from jmdp.cli.episode_options import EpisodeSampling, start_states
-from jmdp.cli.options import Optionally
+from jmdp.cli.options import Flag, Optionally
 from jmdp.cli.policy_files import FILES_HELP
 from jmdp.cli.sampling_options import sampling_record
 from jmdp.comparisons.compare_policies import compare_policies
@@ -57,6 +57,9 @@ class ComparePolicies(EpisodeSampling):
     """Policy that the others are compared with. By default the one with the largest mean."""
     discount: Optionally[float] = None
     """Discount factor per step. Tables have their own; with 1, a return is the sum over the whole episode."""
+    stratify: Flag = False
+    """Draw the start states of --starts, or of the world, in shares that are their probabilities, and not at random:
+    intervals are narrower if starts differ."""
     plot: Annotated[Optionally[Path], tyro.conf.arg(metavar="FILE")] = None
     """Save a figure to FILE, which ends in .png, .svg or .pdf."""
 
@@ -99,6 +102,7 @@ class ComparePolicies(EpisodeSampling):
             discount=self.discount,
             coupling=self.shared(),
             baseline=self.baseline,
+            stratify=self.stratify,
             **self.sampling(),
         )
 

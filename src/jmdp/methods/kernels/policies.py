@@ -40,7 +40,7 @@ def policy_returns(
     keys: Unsigned,  # [n, 3], keys of start, scenarios and action draws
     discount: float,
     horizon: int,
-    starts: Integers,  # [n, P], filled with the index of the start
+    starts: Integers,  # [n, P], index of the start; if it is negative, one is drawn and filled in
     out: SampledReturns,
 ) -> None:
     """Fill `out` with discounted returns of every policy over at most `horizon` steps.
@@ -52,8 +52,9 @@ def policy_returns(
     returns, ends, gains, exact, totals = out
     for row in range(returns.shape[0]):
         for i in range(returns.shape[1]):
-            u = uniform(keys[row, 0], 0, 0 if in_state else i + 1)
-            starts[row, i] = np.searchsorted(cumulative_start, u, side="right")
+            if starts[row, i] < 0:
+                u = uniform(keys[row, 0], 0, 0 if in_state else i + 1)
+                starts[row, i] = np.searchsorted(cumulative_start, u, side="right")
             s = start_state[starts[row, i]]
             total, mark, rewarded, weight = 0.0, np.int64(0), 0, 1.0
             for t in range(horizon):

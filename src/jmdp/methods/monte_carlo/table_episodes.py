@@ -50,7 +50,7 @@ class TableEpisodes:
         shape = (count, len(plan.actors))
         refuse_large(f"{count:,} samples of {shape[1]} policies", (KEY_BYTES + SAMPLE_BYTES * shape[1]) * count)
         keys = self.keys(first, count)
-        starts = np.empty(shape, np.int64)
+        starts = np.tile(plan.start_numbers(first, count)[:, None], shape[1])
         returns, ends, gains = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.int64)
         exact, totals = np.empty(shape, np.bool_), np.zeros(3)
         rows = max(1, STEPS_A_CALL // (plan.horizon * shape[1]))

@@ -202,14 +202,15 @@ class JaxSimulator(Simulator):
         self._episode_programs = [(plan, draw), *self._episode_programs[:7]]
         return draw
 
-    def _start_of(self, plan: EpisodePlan) -> Callable[[Any], Any]:
-        """Function that draws a start state from a key."""
+    def _start_of(self, plan: EpisodePlan) -> Callable[[Any, Any], Any]:
+        """Function of a key and the number of a sample: its start state."""
         if not plan.starts.given:
-            assert self._start_function is not None
-            return self._start_function
+            start = self._start_function
+            assert start is not None
+            return lambda key, sample: start(key)
         states = jax.tree.map(lambda *leaves: jnp.stack(leaves), *map(self.settled, plan.starts.states))
-        number = start_number(plan.starts.cumulative)
-        return lambda key: jax.tree.map(lambda leaf: leaf[number(key)], states)
+        number = start_number(plan)
+        return lambda key, sample: jax.tree.map(lambda leaf: leaf[number(key, sample)], states)
 
     def paired_draws(self, plan: RolloutPlan, policy: Any, first: int, count: int) -> Draws:
         """Returns of the actions under shared randomness, followed by the policy: samples first … first + count − 1.
@@ -310,7 +311,7 @@ class JaxSimulator(Simulator):
         return f"JaxSimulator({self.actions.size} actions)"
 
 
-_PLAN_NUMBERS = ("discount", "horizon", "seed", "branches")
+_PLAN_NUMBERS = ("discount", "horizon", "seed", "branches", "stratify")
 
 
 def _checked_policy(policy: Callable[[Any], Any], actions: int, observation: Any) -> jax.Array:

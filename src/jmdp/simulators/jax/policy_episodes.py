@@ -19,6 +19,7 @@ from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan
 from jmdp.simulators.jax.lockstep import Lanes, Lockstep, Seats, branch_words, key_of
 from jmdp.simulators.jax.rollouts import CompiledRollouts, Request
 from jmdp.simulators.jax.words import Words
+from jmdp.simulators.starts import GOLDEN
 
 _START, _FIRST_CHOICE = np.uint32(2**32 - 2), np.uint32(2**32 - 1)
 _FRESH = np.uint32(0xA3C59AC3), np.uint32(0x6C8E9CF5)
@@ -29,13 +30,13 @@ class EpisodeLockstep(Lockstep):
     """Lockstep simulation in which branch i follows policy i, from a random start of each sample."""
 
     policies: Sequence[Callable[[Any], Any]] = ()  # functions of an observation
-    draw_start: Callable[[Any], Any] = field(default=lambda key: key)  # function of a key
+    draw_start: Callable[[Any, Any], Any] = field(default=lambda key, sample: key)  # of a key and a sample's number
     fresh: frozenset[str] = frozenset()
 
     def begin(self, start: Any, seats: Seats, seed: jax.Array, sample: jax.Array) -> tuple[jax.Array, Lanes]:
         """Root keys [L], and all branches at the start of their sample with their first actions."""
         roots = self._roots(seats, seed, sample)
-        drawn = jax.vmap(self.draw_start)(self.start_keys(roots, seats.branch))
+        drawn = jax.vmap(self.draw_start)(self.start_keys(roots, seats.branch), sample + seats.sample)
         state = jax.tree.map(lambda leaf, like: leaf.astype(like.dtype) if leaf.dtype != like.dtype else leaf,
                              drawn, start)  # fmt: skip
         action, _ = self._choose(self._words(roots, _FIRST_CHOICE), seats.branch, state, None)
@@ -103,15 +104,23 @@ class CompiledEpisodes:
     def _start_numbers(self, seed: jax.Array, samples: jax.Array, branch: jax.Array) -> jax.Array:
         roots = jax.vmap(lambda sample: jax.random.fold_in(key_of(seed), sample))(samples)
         keys = self._lockstep.start_keys(roots, jnp.broadcast_to(branch, samples.shape))
-        numbers: jax.Array = jax.vmap(start_number(self._plan.starts.cumulative))(keys)
+        numbers: jax.Array = jax.vmap(start_number(self._plan))(keys, samples)
         return numbers
 
 
-def start_number(cumulative: Any) -> Callable[[Any], Any]:
-    """Function that draws the index of a start state from a key."""
-    inner = np.asarray(cumulative[:-1], np.float32)
+def start_number(plan: EpisodePlan) -> Callable[[Any, Any], Any]:
+    """Function of a key and the number of a sample: the index of its start state."""
+    starts = plan.starts
+    inner = np.asarray(starts.cumulative[:-1], np.float32)
+    (order, offset), (whole, part) = starts.order(plan.seed), np.divmod(starts.edges, np.uint64(2**32))
+    places, wholes, parts = (np.asarray(x, np.uint32) for x in (order, whole, part))
 
-    def number(key: Any) -> Any:
+    def drawn(key: Any, sample: Any) -> Any:
         return (jax.random.uniform(key) >= inner).sum()
 
-    return number
+    def in_shares(key: Any, sample: Any) -> Any:  # as in `Starts.in_shares`, with words of 32 bits
+        k = jnp.asarray(places)[sample % np.uint32(order.size)]
+        f = np.uint32(offset) + sample // np.uint32(order.size) * np.uint32(GOLDEN)
+        return ((wholes < k) | ((wholes == k) & (parts <= f))).sum()
+
+    return in_shares if plan.stratify else drawn
