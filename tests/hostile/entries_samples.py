@@ -201,6 +201,12 @@ _NOT_WORSE = jmdp.NotWorse(
     effort="95% confidence",
 )
 
+
+def _assumptions(rng: np.random.Generator) -> Arguments:
+    given = {"return_range": (0.0, 2.0), "reward_bound": 1.0, "largest_loss": 3.0, "rarest": 0.1, "tie_tolerance": 0.5}
+    return {name: value for name, value in given.items() if rng.random() < 0.7}
+
+
 ENTRIES = [
     Entry(
         "simulators.FunctionSimulator",
@@ -367,6 +373,7 @@ ENTRIES = [
     ),
     Entry("Recipe", jmdp.Recipe, lambda rng: {"factory": jmdp.worlds.inventory}, answer=repr),
     Entry("SerialPool", check_pool, lambda rng: {"pool": [2, None, jmdp.SerialPool()][rng.integers(3)]}, answer=repr),
+    Entry("Assumptions", jmdp.Assumptions, _assumptions, answer=repr),
     Entry("Margin", jmdp.Margin, lambda rng: {"size": 0.5, "relative": bool(rng.integers(2))}, answer=repr),
     Entry("Margin.of", jmdp.Margin.of, lambda rng: {"given": [0.5, "0.5", "2%"][rng.integers(3)]}, answer=repr),
     Entry(

@@ -120,7 +120,7 @@ def test_an_answer_names_the_best_of_many():
     )
     found = jmdp.compare(game, policy="uniform", discount=0.9, seed=0, progress=False)
     assert found.answer.startswith(
-        "2 is the best of 3 actions on average (95% confidence, 32 paired rollouts): it earns 1"
+        "2 is the best of 3 actions on average (95% confidence, 64 paired rollouts): it earns 1"
     )
     assert "more than 1, the second best; it earns more than 1 in 100% of rollouts" in found.answer
     assert " ".join(repr(found).split()).startswith(found.answer)
