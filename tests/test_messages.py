@@ -18,7 +18,7 @@ from jmdp.testing import check_simulator
 gym = pytest.importorskip("gymnasium")
 from jmdp.simulators import GymnasiumSimulator  # noqa: E402
 
-FEW = {"seed": 0, "discount": 0.9, "max_samples": 33, "horizon": 5, "progress": False}
+FEW = {"seed": 0, "discount": 0.9, "max_samples": 64, "horizon": 5, "progress": False}
 
 
 class Walk:

@@ -48,8 +48,9 @@ class PairedEvalCallback(BaseCallback):
 
     The current policy becomes the best and is saved if the lower confidence limit of the mean gap (now − best) is above
     −`tolerance`. With tolerance 0 it must be known to be better, otherwise to be worse by less than the tolerance. The
-    first best policy is that before training. The limit is valid with `confidence` for each evaluation separately, at
-    all its looks. Evaluations use independent random numbers.
+    limit of a gap that was the same in all episodes is its value. The first best policy is that before training. The
+    limit is valid with `confidence` for each evaluation separately, at all its looks. Evaluations use independent
+    random numbers.
 
     The callback logs ``jmdp/gap``, ``jmdp/gap_low``, ``jmdp/gap_high``, ``jmdp/chance_better``, ``jmdp/mean_return``,
     ``jmdp/best_mean_return``, ``jmdp/episodes``, ``jmdp/pairing_gain`` and ``jmdp/new_best`` to the model's logger.
@@ -130,7 +131,8 @@ class PairedEvalCallback(BaseCallback):
         )
         self.comparisons.append(found)
         gap = found.beside_reference("now")
-        better = gap["advantage"].low > -self.tolerance
+        enough, same = found.summary.decisive(found.samples), found.summary.unvaried(0, (0, 1))[1]
+        better = enough and (float(gap["advantage"]) if same else gap["advantage"].low) > -self.tolerance
         for name, value in (
             ("gap", float(gap["advantage"])),
             ("gap_low", gap["advantage"].low),

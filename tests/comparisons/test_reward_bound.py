@@ -17,7 +17,7 @@ def late_reward(size: float = 10.0, discount: float = 0.9) -> jmdp.TabularJMDP:
     """In state 0, "now" pays 0.001 on average and ends; "wait" pays 0 on average, and `size` after `LATE` steps."""
     S = LATE + 2
     reward, next_state = np.zeros((S, 2, 2)), np.full((S, 2, 2), LATE + 1)
-    reward[0, :, 0], reward[0, :, 1] = (0.0011, 0.0009), (0.0001, -0.0001)
+    reward[0, :, 0], reward[0, :, 1] = (0.0011, 0.0009), (-0.0001, 0.0001)
     next_state[0, :, 1] = 1
     next_state[np.arange(1, LATE)] = np.arange(2, LATE + 1)[:, None, None]
     reward[LATE] = size

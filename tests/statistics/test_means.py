@@ -75,6 +75,13 @@ def test_a_longer_tail_widens_its_side_alone_and_normal_samples_hardly():
     assert FIXED.mean_errors(-x, ERROR)[0] == pytest.approx(FIXED.mean_errors(x, ERROR)[1])
 
 
+@pytest.mark.parametrize("value", [0.1, 1 / 3, 1e300, 1e-300])
+def test_a_constant_has_no_spread_although_its_mean_is_rounded(value):
+    for n in (64, 100, 999):
+        assert means.shape_of(np.full((n, 1), value))[0][0] == 0
+        assert np.isinf(Sampling().mean_errors(np.full((n, 1), value), ERROR)).all()
+
+
 def test_too_few_samples_that_differ_have_no_interval():
     for most in (0.0, 7.5):
         for differ in (FEW - 1, FEW):

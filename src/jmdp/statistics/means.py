@@ -246,7 +246,8 @@ def errors_with_spread(n: int, shape: Shape, radius: float, spread: float) -> Fl
 def shape_of(values: Floats) -> Shape:
     """Standard deviation, skewness and kurtosis [A] of samples [n, A]; of a constant 0, 0 and n."""
     n = len(values)
-    centred = values - values.mean(axis=0)
+    centred = values - values[0]  # of a constant exactly 0, whereas its mean may be rounded
+    centred -= centred.mean(axis=0)
     variance = (centred * centred).mean(axis=0)
     varies = variance > 0
     unit = centred / np.where(varies, np.sqrt(variance), 1.0)

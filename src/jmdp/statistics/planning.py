@@ -53,10 +53,9 @@ class Gaps:
         """From at least 8 gaps, in units of the scale."""
         n, (std, skewness, kurtosis) = len(values), means.shape_of(values[:, None])
         cut = int(n / (2 * math.sqrt(n - 4)))
-        about = (values - np.sort(values)[cut : n - cut].mean()) / max(float(std[0]), 1e-300)
+        about = (values - np.sort(values)[cut : n - cut].mean()) / (float(std[0]) or math.inf)
         tails = float((about**4).sum()) * n / (n - 1) ** 2
-        varied = np.ptp(values) > 0  # equal values differ from their mean by rounding
-        shape = scale.restore(std * varied), skewness, kurtosis
+        shape = scale.restore(std), skewness, kurtosis
         return cls(shape=shape, mean=scale.restore(float(values.mean())), samples=n, tails=tails, **others)
 
     @property
