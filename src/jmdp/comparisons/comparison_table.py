@@ -226,8 +226,8 @@ def assumptions(c: _Sampled) -> list[str]:
 def validity(c: _Sampled) -> str:
     """When the intervals hold."""
     sampling = c.summary.sampling
+    once, together = (rounding.confidence_percent(1 - n * (1 - c.confidence)) for n in (1, sampling.looks))
     if sampling.kind == "fixed" and sampling.looks > 1:
-        once, together = (rounding.confidence_percent(1 - n * (1 - c.confidence)) for n in (1, sampling.looks))
         return (
             f"intervals hold at {once} for this number of {c.run}s alone; the comparison was continued, so that all "
             f"{sampling.looks} looks together hold at {together}"
@@ -235,6 +235,8 @@ def validity(c: _Sampled) -> str:
     if sampling.kind == "fixed":
         return f"intervals hold for this number of {c.run}s, chosen in advance"
     looks = "looks of the plan" if sampling.kind == "planned" else "scheduled looks"
+    if sampling.looks > 1:
+        return f"intervals hold at all {looks} at {once}, and together with those of the plan before at {together}"
     return f"intervals hold at all {looks}, so that sampling may stop at any of them"
 
 

@@ -170,6 +170,7 @@ def continued(question: Question, sampled: Sampled, samples: int, precision: Any
         sampled = replace(sampled, looks=sampled.looks + 1, decided=False)
     elif settings.looks == "planned":
         question = replace(question, settings=replace(settings, looks="scheduled"))
+        sampled = replace(sampled, looks=sampled.looks + 1)
     return answer(question, sampled, samples)
 
 

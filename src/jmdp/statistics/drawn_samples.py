@@ -118,4 +118,4 @@ class Sampled:
     paired: bool = True  # False once samples are drawn independently because pairing increases the variance
     worse_than: tuple[tuple[int, int], ...] = ()  # eliminated alternatives, each with the one that is better
     decided: bool = False
-    looks: int = 1  # at a fixed number of samples
+    looks: int = 1  # at fixed numbers of samples, or schedules: a plan that was continued has two

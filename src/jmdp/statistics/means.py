@@ -48,7 +48,7 @@ class Sampling:
     most
         Samples at the last look, if planned.
     looks
-        Looks at a fixed number of samples so far: more than one if the comparison was continued.
+        Looks at a fixed number of samples so far, or schedules of looks: more than one if it was continued.
     """
 
     kind: Literal["fixed", "sequential", "planned"] = "sequential"
