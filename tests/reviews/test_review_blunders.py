@@ -12,8 +12,7 @@ from coverage_runs import average_misses, misses
 from scipy.stats import binomtest
 
 import jmdp
-from jmdp.reviews import rollout_values
-from jmdp.reviews.errors import average, mean_errors, unseen
+from jmdp.reviews.errors import average, mean_errors, with_unseen
 from jmdp.reviews.rollout_values import summary, widened
 from jmdp.simulators.draws import Draws
 
@@ -91,9 +90,8 @@ def test_the_jackknife_leaves_out_one_row_at_a_time():
     assert not jackknife(reviews._ratio, np.array([[1.0, 1.0], [0, 0], [0, 0]]), 0.95).has_interval
 
 
-def test_actions_share_all_randomness_of_a_rollout(monkeypatch):
+def test_actions_share_all_randomness_of_a_rollout():
     """In a table whose states have the same scenarios too: gaps have smaller errors than values."""
-    monkeypatch.setattr(rollout_values, "unseen", lambda spread, n, error: 0.0)
     world = jmdp.worlds.inventory()
     one = jmdp.review(
         world, world.policies["base_stock"], seed=0, starts=[0], steps=range(3), method=jmdp.RolloutValues(64),
@@ -118,32 +116,44 @@ def drawn(returns):
 def test_a_rare_reward_that_no_rollout_shows_is_possible():
     """The returns of another state show what is possible, so intervals of equal rollouts are not narrow."""
     quiet, loud = drawn(np.zeros((32, 2))), drawn(np.random.default_rng(0).random((32, 2)) * 10)
-    found, _ = widened([quiet, loud], [0, 0], [np.zeros(0)] * 2, 0.95)
+    found, other = widened([quiet, loud], [np.zeros(0)] * 2, 0.95)
     least = 9 * math.log(20) / 32
     assert (found.action_errors > least).all()
     assert found.gap_errors[1] > least
     assert found.skill_error > least
     assert found.value_error > least
     assert quiet.action_errors.max() == 0
+    assert (other.action_errors == loud.action_errors).all()  # what was seen there has this spread
+
+
+def test_pairing_narrows_gaps_also_below_what_returns_vary_by():
+    """Gaps of a standard deviation of 0.1 between returns of 10: the interval of Student's t, nothing more."""
+    rng = np.random.default_rng(0)
+    common = 10 * rng.standard_normal((128, 1))
+    step = drawn(common + 0.1 * rng.standard_normal((128, 2)))
+    found, _ = widened([step, drawn(30 * rng.standard_normal((128, 2)))], [np.zeros(0)] * 2, 0.95)
+    assert found.gap_errors[1] < 1.2 * 1.98 * math.sqrt(2) * 0.1 / math.sqrt(128)
+    assert found.skill_error < found.gap_errors[1]
+    assert (found.action_errors > 2).all()  # the other step varies three times as much
 
 
 def test_levels_of_different_steps_are_no_spread():
     """Returns from early steps are larger than those from late ones, whatever the luck."""
     noise = np.random.default_rng(0).random((32, 2))
     early, late = drawn(1000 + noise), drawn(noise)
-    found = widened([early, late], [0, 0], [np.array([1000.5]), np.array([0.5])], 0.95)[1]
+    found = widened([early, late], [np.array([1000.5]), np.array([0.5])], 0.95)[1]
     assert (found.action_errors < 1).all()
-    wide = widened([early, late], [0, 0], [np.array([900.0]), np.array([0.5])], 0.95)[1]  # a bad end of the episode
+    wide = widened([early, late], [np.array([900.0]), np.array([0.5])], 0.95)[1]  # a bad end of the episode
     assert (wide.action_errors > 90 * math.log(20) / 32).all()
 
 
 @pytest.mark.parametrize("n", [32, 128])
 @pytest.mark.parametrize("expected", [0.5, 2.0, 2.9, 3.1, 4.6, 5.6, 8.0])
 def test_intervals_of_means_allow_for_rare_outcomes(n, expected):
-    """An outcome of this expected number in n samples; its size is known. Without `unseen` up to 90% miss."""
+    """An outcome of this expected number in n samples; its size is known. Without `with_unseen` up to 90% miss."""
     rng, chance = np.random.default_rng(0), expected / n
     samples = (rng.random((n, 4000)) < chance).astype(float)
-    errors = np.hypot(mean_errors(samples, 0.05), unseen(1.0, n, 0.05))
+    errors = with_unseen(*mean_errors(samples, 0.05, 1.0), 1.0, n, 0.05)
     missed = int((np.abs(samples.mean(axis=0) - chance) > errors).sum())
     assert binomtest(missed, 4000, 0.05, alternative="greater").pvalue > 1e-3
 

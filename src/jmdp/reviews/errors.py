@@ -7,23 +7,35 @@ from collections.abc import Callable
 
 import numpy as np
 
-from jmdp.base.arrays import Floats
+from jmdp.base.arrays import Booleans, Floats
 from jmdp.base.interval import Estimate
+from jmdp.statistics.interval_rules import IntervalRule
 
 _ROUNDING = 2.0**-40
 """Relative error of averages by rounding, generously."""
 
 
-def mean_errors(samples: Floats, error: float) -> Floats:
-    """Large-sample error bounds of means of samples [n, …], n fixed in advance: Student's t, corrected for skewness.
+def mean_errors(samples: Floats, error: float, size: float) -> tuple[Floats, Booleans]:
+    """Errors [m] of means of samples [n, m], n fixed in advance, and where fewer than 8 of them differ.
 
-    t σ/√n + t² |m₃|/(3 n σ²), with the third central moment m₃ (the second-order term of the Cornish–Fisher expansion).
+    The larger side of `IntervalRule.fixed`, where that has an interval. Where too few samples differ, the error is that
+    of those seen alone, and outcomes that were not seen must be allowed for: `with_unseen`. Samples are sums of returns
+    up to `size`, by which their rounding error is known.
     """
+    n = len(samples)
+    if n == 1:
+        return np.zeros(samples.shape[1]), np.zeros(samples.shape[1], bool)
+    errors = np.maximum(*IntervalRule.fixed(n, 1 - error, error).errors(samples, _ROUNDING * size))
+    few = np.isinf(errors)
+    errors[few] = _student(samples[:, few], error)
+    return errors, few
+
+
+def _student(samples: Floats, error: float) -> Floats:
+    """t σ/√n + t² |m₃|/(3 n σ²), with the third central moment m₃, for n ≥ 2 samples of which any number may differ."""
     from scipy.special import stdtrit
 
     n = len(samples)
-    if n == 1:
-        return np.zeros(samples.shape[1:])
     deviations = samples - samples.mean(axis=0)
     std, t = deviations.std(axis=0, ddof=1), float(stdtrit(n - 1, 1 - error / 2))
     unit = deviations / np.where(std > 0, std, 1.0)
@@ -32,18 +44,23 @@ def mean_errors(samples: Floats, error: float) -> Floats:
 
 
 def unseen(spread: float, n: int, error: float) -> float:
-    """Largest effect on a mean of an outcome that n samples did not show: its chance is at most ln(1/error)/n.
-
-    It is combined with `mean_errors` as √(x² + y²): with no or few of n samples showing a rare outcome, and with many
-    of them, intervals then miss the mean at most as often as stated (tests/reviews).
-    """
+    """Largest effect on a mean of an outcome that n samples did not show: its chance is at most ln(1/error)/n."""
     return spread * math.log(1 / error) / n
 
 
-def average(values: Floats, confidence: float) -> Estimate:
-    """Mean of independent values with its interval, which allows for unseen outcomes of the size of their spread.
+def with_unseen(errors: Floats, few: Booleans, spread: float, n: int, error: float) -> Floats:
+    """Errors that allow for an outcome that was not seen, of the size of `spread`, where too `few` samples differ.
 
-    There is none if all values are equal.
+    √(x² + y²) with x the error of what was seen and y = `unseen`: with no or few of n samples showing a rare outcome,
+    intervals then miss the mean at most as often as stated (tests/reviews).
+    """
+    return np.where(few, np.hypot(errors, unseen(spread, n, error)), errors)
+
+
+def average(values: Floats, confidence: float) -> Estimate:
+    """Mean of independent values with its interval; there is none if all values are equal.
+
+    If fewer than 8 of them differ, it allows for unseen outcomes of the size of their spread.
     """
     error, mean = 1 - confidence, float(values.mean())
     if len(values) < 2:
@@ -51,7 +68,8 @@ def average(values: Floats, confidence: float) -> Estimate:
     spread = float(values.max() - values.min())
     if spread <= _ROUNDING * float(np.abs(values).max()):  # nothing varied, so nothing is known about other outcomes
         return Estimate.within(mean, None)
-    known = math.hypot(float(mean_errors(values[:, None], error)[0]), unseen(spread, len(values), error))
+    errors, few = mean_errors(values[:, None], error, float(np.abs(values).max()))
+    known = float(with_unseen(errors, few, spread, len(values), error)[0])
     return Estimate.around(mean, known + _ROUNDING * abs(mean))
 
 

@@ -278,7 +278,7 @@ class ReviewQuestion:
         if trajectory.terminated:  # otherwise the returns of the last steps are cut
             earned = to_go(trajectory.rewards, self.discount)
             seen = [np.append(row, earned[i : i + 1]) for i, row in enumerate(seen)]
-        values = widened(values, [*taken, 0][: len(values)], seen, self.settings.confidence)
+        values = widened(values, seen, self.settings.confidence)
         if trajectory.terminated and len(values) == count:
             values.append(StepValues.ended(len(self.alternatives.names)))
         shown = trajectory.shortened(len(values) - 1)

@@ -12,6 +12,7 @@ from jmdp.comparisons.comparison_table import shown as with_interval
 from jmdp.results.outcome import Outcome
 from jmdp.results.result import wrapped
 from jmdp.reviews.decision import MISTAKE, NONE, RIGHT, Decision
+from jmdp.statistics.unseen import missing
 
 _WORST = 5
 """Decisions that are printed."""
@@ -189,6 +190,10 @@ def notes(r: _Reviewed) -> list[str]:
             f"{many} rollouts of each action from each state, from seed {r.seed}; each interval has confidence "
             f"{r.confidence:g} (large samples): on average at most {wrong:.2g} of {len(r)} regrets are "
             "outside theirs"
+        )
+        lines.append(
+            f"{missing(max(counts), 'rollout')}; intervals allow for it only where rollouts vary less than half as "
+            "much as from another step, or fewer than 8 of them differ"
         )
     if "rollouts" in r.method and not r.trajectory.terminated:
         lines.append(f"rewards after step {r.end - 1} do not count")

@@ -13,7 +13,7 @@ from jmdp.base.arrays import Floats, certain
 from jmdp.base.settings import whole
 from jmdp.errors import CouplingError, SimulatorError
 from jmdp.models.coupling import Coupling, Local, Synchronous
-from jmdp.reviews.errors import mean_errors, unseen
+from jmdp.reviews.errors import mean_errors, unseen, with_unseen
 from jmdp.reviews.values import Point, Reference, Sampled, StepValues
 from jmdp.simulators.draws import Draws
 from jmdp.simulators.functions import TabularSimulator
@@ -21,6 +21,9 @@ from jmdp.simulators.rollouts import RolloutPlan, paired_draws
 
 _FIRST = 2
 """Rollouts after which those of states without randomness end."""
+
+_LARGER = 2.0
+"""Ratio of spreads of returns from two steps above which outcomes of one are missing from the rollouts of the other."""
 
 _SURE = 4.0
 """Standard errors of the estimated shares of a random policy that are allowed for."""
@@ -98,32 +101,42 @@ def summary(draws: Draws, mine: int, shares: Floats, drawn: int, confidence: flo
     between = math.sqrt(max(0.0, float(shares @ (values - average) ** 2)) / drawn) if drawn else 0.0
     error, width = 1 - confidence, float(values.max() - values.min())
     unknown = math.hypot(_SURE * between, unseen(width, drawn, error)) if drawn else 0.0  # shares are estimates
-    gaps = returns - returns[:, [mine]]
-    same = bool(drawn == 0 and shares[mine] > 0 and certain(shares))
-    skill_errors = mean_errors((returns[:, mine] - returns @ shares)[:, None], error)
+    same, size = bool(drawn == 0 and shares[mine] > 0 and certain(shares)), float(np.abs(returns).max())
+    mixed = np.column_stack([returns, returns @ shares])
+    errors, few = mean_errors(mixed, error, size)
+    gap_errors, few_gaps = mean_errors(returns - returns[:, [mine]], error / max(1, A - 1), size)
+    gap_errors[mine], few_gaps[mine] = 0.0, False
+    (skill_error,), (few_skill,) = mean_errors(returns[:, [mine]] - mixed[:, A:], error, size)
     return StepValues(
         action_values=values,
-        action_errors=mean_errors(returns, error),
-        gap_errors=mean_errors(gaps, error / max(1, A - 1)),
+        action_errors=errors[:A],
+        gap_errors=gap_errors,
         average=average,
-        skill_error=0.0 if same else float(skill_errors[0]) + unknown,
+        skill_error=0.0 if same else float(skill_error) + unknown,
         value=average,
-        value_error=float(mean_errors((returns @ shares)[:, None], error)[0]) + unknown,
+        value_error=float(errors[A]) + unknown,
         samples=len(returns),
         steps=draws.steps,
-        sampled=Sampled(float(returns.min()), float(returns.max()), same) if draws.drew else None,
+        sampled=Sampled(
+            float(returns.min()),
+            float(returns.max()),
+            np.where(few, 0.0, np.ptp(mixed, axis=0)),
+            few_gaps,
+            bool(few_skill) and not same,
+        )
+        if draws.drew
+        else None,
     )
 
 
-def widened(
-    values: Sequence[StepValues], taken: Sequence[int], seen: Sequence[Floats], confidence: float
-) -> list[StepValues]:
-    """The values of a review, whose errors allow for outcomes that were not observed (`unseen`).
+def widened(values: Sequence[StepValues], seen: Sequence[Floats], confidence: float) -> list[StepValues]:
+    """The values of a review; errors allow for outcomes that are possible elsewhere and were not observed (`unseen`).
 
     Their size is the largest spread of the returns from one step: those of rollouts, and those of the episode itself,
-    `seen`. Where all rollouts of a step were equal, other steps show what is possible; that returns from different
-    steps differ in level shows nothing. Gaps too may be as large as this, though those that were observed may all be
-    small. Without any spread nothing is known about it, and the errors are infinite.
+    `seen`. That returns from different steps differ in level shows nothing. They are allowed for where fewer than 8
+    rollouts differ, and in the value of an action or state whose rollouts have less than half this spread. Gaps are
+    smaller than returns because actions share their randomness, not because something was not seen. Without any spread
+    nothing is known about it, and errors of equal rollouts are infinite.
     """
     spread = 0.0
     for one, other in zip(values, seen, strict=True):
@@ -132,21 +145,21 @@ def widened(
             here = float(other.max(initial=most)) - float(other.min(initial=least))
             spread = max(spread, here)
     spread = spread or math.inf
-    return [_widened(one, mine, spread, confidence) for one, mine in zip(values, taken, strict=True)]
+    return [_widened(one, spread, confidence) for one in values]
 
 
-def _widened(values: StepValues, mine: int, spread: float, confidence: float) -> StepValues:
+def _widened(values: StepValues, spread: float, confidence: float) -> StepValues:
     if values.sampled is None:
         return values
-    error, A = 1 - confidence, len(values.action_values)
-    one, several = (unseen(spread, values.samples, part) for part in (error, error / max(1, A - 1)))
-    gap_errors = np.hypot(values.gap_errors, several)
-    gap_errors[mine] = 0.0
+    found, n, error, A = values.sampled, values.samples, 1 - confidence, len(values.action_values)
+    errors = np.append(values.action_errors, values.value_error)
+    errors = with_unseen(errors, spread > _LARGER * found.spreads, spread, n, error)
+    skill = with_unseen(np.array([values.skill_error]), np.array([found.few_skill]), spread, n, error)
     return replace(
         values,
-        action_errors=np.hypot(values.action_errors, one),
-        gap_errors=gap_errors,
-        skill_error=0.0 if values.sampled.same else math.hypot(values.skill_error, one),
-        value_error=math.hypot(values.value_error, one),
+        action_errors=errors[:A],
+        gap_errors=with_unseen(values.gap_errors, found.few_gaps, spread, n, error / max(1, A - 1)),
+        skill_error=float(skill[0]),
+        value_error=float(errors[A]),
         sampled=None,
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jmdp.base.arrays import Floats
+from jmdp.base.arrays import Booleans, Floats
 from jmdp.base.luck import Shock, Usage
 from jmdp.base.settings import short
 from jmdp.errors import SettingsError
@@ -35,11 +35,13 @@ class Point:
 
 @dataclass(frozen=True)
 class Sampled:
-    """What the errors of several random rollouts are widened by."""
+    """Where the errors of several random rollouts must allow for outcomes that were not seen, and their size."""
 
     least: float  # smallest return
     most: float
-    same: bool  # whether the reference surely takes the same action, so that the skill is 0
+    spreads: Floats  # [A + 1], of the returns of each action, and of those averaged over the policy; 0 if few differ
+    few_gaps: Booleans  # [A], whether fewer than 8 rollouts differ
+    few_skill: bool
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
