@@ -120,8 +120,9 @@ def test_states_climb_rungs_of_the_schedule(tmp_path):
     assert rungs(10_000)[-1] == 10_000
     ratios = np.divide(rungs(10_000)[1:-1], rungs(10_000)[:-2])
     assert ((ratios >= 8) & (ratios <= 10)).all()
-    world = windy_gridworld(3, 4)
-    found = jmdp.study(world, next(iter(world.policies.values())), seed=7, path=tmp_path, budget=700, progress=False)
+    states = [(k,) for k in range(11)]
+    given = {"seed": 7, "budget": 700, "horizon": 20, "progress": False}
+    found = jmdp.study(INVENTORY.simulator, BASE_STOCK, states, [0, 1], path=tmp_path, **given)
     names = sorted(file.name for file in (tmp_path / "parts").iterdir())
     assert any("rung-1" in name for name in names)
     assert any("rung-3" in name for name in names)
