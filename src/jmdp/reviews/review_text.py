@@ -192,8 +192,8 @@ def notes(r: _Reviewed) -> list[str]:
             "outside theirs"
         )
         lines.append(
-            f"{missing(max(counts), 'rollout')}; intervals allow for it only where rollouts vary less than half as "
-            "much as from another step, or fewer than 8 of them differ"
+            f"{missing(max(counts), 'rollout')}; intervals allow for it where rollouts vary less than half as much "
+            "as from another step, or fewer than 8 of them differ"
         )
     if "rollouts" in r.method and not r.trajectory.terminated:
         lines.append(f"rewards after step {r.end - 1} do not count")
