@@ -127,6 +127,6 @@ def test_nothing_else_passes_for_a_coupling():
         with pytest.raises(CouplingError, match=r"Use Local\(\), Synchronous\(\) or Independent\(\)"):
             jmdp.evaluate(model, policy, wrong)
         with pytest.raises(CouplingError, match=r"Use Local\(\), Synchronous\(\) or Independent\(\)"):
-            jmdp.compare(model, 0, policy, seed=0, coupling=wrong)
+            jmdp.compare(model, policy, state=0, seed=0, coupling=wrong)
     with pytest.raises(CouplingError, match=r"coupling is missing: evaluate\(model, policy, coupling\)"):
         jmdp.evaluate(model, policy, None)

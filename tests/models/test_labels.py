@@ -133,7 +133,7 @@ def test_integer_actions_are_labels_everywhere() -> None:
     assert result.gap(5, 1, 20).mean == pytest.approx(TRUTH.mean, abs=1e-12)
     with pytest.raises(LabelError, match="There is no action 0: actions are 1, 20"):
         result.gap(5, 0, 1)
-    found = jmdp.compare(table, 5, policy=policy, actions=[20, 1], seed=0, samples=2000, progress=False)
+    found = jmdp.compare(table, 5, policy=policy, actions=[20, 1], seed=0, max_samples=2000, progress=False)
     gap = found.gap(1, 20)
     assert gap.mean_interval is not None
     assert gap.mean_interval.low <= TRUTH.mean <= gap.mean_interval.high
@@ -221,7 +221,7 @@ def test_saved_models_and_results_keep_integer_labels(tmp_path: Path) -> None:
     table = model(actions={"wait": 20, "order": 1})
     policy = order_below(4, actions={"wait": 20, "order": 1})
     result = jmdp.evaluate(table, policy, jmdp.Local())
-    found = jmdp.compare(table, 5, policy=policy, seed=0, samples=100, progress=False)
+    found = jmdp.compare(table, 5, policy=policy, seed=0, max_samples=100, progress=False)
     for name, one in {"model": table, "result": result, "found": found}.items():
         one.save(tmp_path / name)
     again, loaded, compared = (jmdp.load(tmp_path / name) for name in ("model", "result", "found"))
@@ -387,7 +387,7 @@ def test_distributions_starts_reachable_pairs_and_samples_are_those_of_the_posit
         several = jmdp.evaluate(table, {"p": policy, "uniform": "uniform"}, jmdp.Local(), start={s: 0.25, s + 1: 0.75})
         near = jmdp.evaluate(table, policy, jmdp.Local(), jmdp.ReachablePairs(s, tolerance=1e-4))
         drawn = jmdp.evaluate(table, policy, jmdp.Local(), jmdp.MonteCarlo(seed=1, samples=50))
-        paired = jmdp.compare(table, s, policy=policy, seed=2, samples=64, progress=False)
+        paired = jmdp.compare(table, s, policy=policy, seed=2, max_samples=64, progress=False)
         found.append(
             [
                 known.gap(s, a, b).distribution().cdf(0.0),

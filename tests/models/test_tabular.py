@@ -212,4 +212,4 @@ def test_masked_features_and_answers_of_policies_are_refused():
             lazy, lambda state: masked([0.5, 0.5], [False, True]), jmdp.Local(), method=jmdp.ReachablePairs(0)
         )
     with pytest.raises(PolicyError, match="masked entries"):
-        jmdp.compare(model, 0, lambda observation: masked([0.5, 0.5], [False, True]), seed=0)
+        jmdp.compare(model, lambda observation: masked([0.5, 0.5], [False, True]), state=0, seed=0)
