@@ -77,7 +77,7 @@ def test_lists_are_refused_for_tables_that_were_read_with_labels(given: Any, kin
     calls = {
         "evaluate": lambda: jmdp.evaluate(table, given, jmdp.Local()),
         "horizon": lambda: jmdp.evaluate(table, given, jmdp.Local(), horizon=3),
-        "compare": lambda: jmdp.compare(table, "stock 5", policy=given, seed=0),
+        "compare": lambda: jmdp.compare(table, state="stock 5", policy=given, seed=0),
         "compare_policies": lambda: jmdp.compare_policies(
             table, {"old": given, "new": "uniform"}, starts=["stock 5"], seed=0
         ),
@@ -133,7 +133,7 @@ def test_integer_actions_are_labels_everywhere() -> None:
     assert result.gap(5, 1, 20).mean == pytest.approx(TRUTH.mean, abs=1e-12)
     with pytest.raises(LabelError, match="There is no action 0: actions are 1, 20"):
         result.gap(5, 0, 1)
-    found = jmdp.compare(table, 5, policy=policy, actions=[20, 1], seed=0, max_samples=2000, progress=False)
+    found = jmdp.compare(table, state=5, policy=policy, actions=[20, 1], seed=0, max_samples=2000, progress=False)
     gap = found.gap(1, 20)
     assert gap.mean_interval is not None
     assert gap.mean_interval.low <= TRUTH.mean <= gap.mean_interval.high
@@ -185,7 +185,7 @@ def test_policies_by_label_are_taken_wherever_a_policy_of_a_table_is(given: Any,
     assert np.array_equal(jmdp.evaluate(table, [given] * 2, jmdp.Local(), horizon=2).mean, short.mean)
     assert np.array_equal(jmdp.evaluate(table, policy, jmdp.Local(), horizon=2).mean, short.mean)
     settings = {"seed": 3, "samples": 200, "progress": False}
-    by_table, by_label = (jmdp.compare(table, 5, policy=one, **settings) for one in (policy, given))
+    by_table, by_label = (jmdp.compare(table, state=5, policy=one, **settings) for one in (policy, given))
     assert np.array_equal(by_table.draws.returns, by_label.draws.returns)
     several = [
         jmdp.compare_policies(table, {"old": one, "new": "uniform"}, starts=[5], **settings) for one in (policy, given)
@@ -221,7 +221,7 @@ def test_saved_models_and_results_keep_integer_labels(tmp_path: Path) -> None:
     table = model(actions={"wait": 20, "order": 1})
     policy = order_below(4, actions={"wait": 20, "order": 1})
     result = jmdp.evaluate(table, policy, jmdp.Local())
-    found = jmdp.compare(table, 5, policy=policy, seed=0, max_samples=100, progress=False)
+    found = jmdp.compare(table, state=5, policy=policy, seed=0, max_samples=100, progress=False)
     for name, one in {"model": table, "result": result, "found": found}.items():
         one.save(tmp_path / name)
     again, loaded, compared = (jmdp.load(tmp_path / name) for name in ("model", "result", "found"))
@@ -387,7 +387,7 @@ def test_distributions_starts_reachable_pairs_and_samples_are_those_of_the_posit
         several = jmdp.evaluate(table, {"p": policy, "uniform": "uniform"}, jmdp.Local(), start={s: 0.25, s + 1: 0.75})
         near = jmdp.evaluate(table, policy, jmdp.Local(), jmdp.ReachablePairs(s, tolerance=1e-4))
         drawn = jmdp.evaluate(table, policy, jmdp.Local(), jmdp.MonteCarlo(seed=1, samples=50))
-        paired = jmdp.compare(table, s, policy=policy, seed=2, max_samples=64, progress=False)
+        paired = jmdp.compare(table, state=s, policy=policy, seed=2, max_samples=64, progress=False)
         found.append(
             [
                 known.gap(s, a, b).distribution().cdf(0.0),
