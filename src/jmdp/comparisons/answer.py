@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING
 
 from jmdp.base import rounding
 from jmdp.base.interval import Estimate
-from jmdp.comparisons.not_worse import NotWorse, _Sampled, effort_of
+from jmdp.comparisons.not_worse import effort_of
 from jmdp.results.outcome import Outcome
-from jmdp.statistics.margins import Margin
 from jmdp.statistics.planning import needed_words
 from jmdp.statistics.unseen import Unseen, missing, rarest
+
+if TYPE_CHECKING:
+    from jmdp.comparisons.comparison import Comparison
 
 
 @dataclass(frozen=True)
@@ -36,43 +38,7 @@ IS_BETTER = Wording(
 )
 
 
-class _Compared(_Sampled, Protocol):
-    """The part of a `Comparison` that its sentences read; `Comparison` imports this module."""
-
-    alternative: ClassVar[str]
-    wording: ClassVar[Wording]
-
-    @property
-    def sign(self) -> float: ...
-    @property
-    def leader(self) -> str: ...
-    @property
-    def runner_up(self) -> str: ...
-    @property
-    def reference(self) -> str: ...
-    @property
-    def baseline(self) -> str | None: ...
-    @property
-    def best(self) -> str | None: ...
-    @property
-    def outcome(self) -> Outcome: ...
-    @property
-    def return_range(self) -> tuple[float, float] | None: ...
-    @property
-    def survivors(self) -> tuple[str, ...]: ...
-    @property
-    def margin(self) -> Margin | None: ...
-    @property
-    def indifference(self) -> float | None: ...
-    def common_samples(self, first: str, second: str) -> int: ...
-    def mean_of(self, action: str) -> Estimate: ...
-    def advantage(self, first: str, second: str) -> Estimate: ...
-    def superiority(self, first: str, second: str) -> Estimate: ...
-    def unseen_between(self, first: str, second: str) -> Unseen | None: ...
-    def not_worse(self, margin: Margin, new: str) -> NotWorse: ...
-
-
-def answer_sentence(c: _Compared) -> str:
+def answer_sentence(c: Comparison) -> str:
     """Which alternative earns more, by how much and how often; or that it is undecided, and what it would take."""
     said = _answer(c)
     if c.outcome not in _UNDECIDED or c.best is not None:
@@ -86,7 +52,7 @@ def answer_sentence(c: _Compared) -> str:
     return f"{said.removesuffix('.')}. {words[0].upper()}{words[1:]}"
 
 
-def _answer(c: _Compared) -> str:
+def _answer(c: Comparison) -> str:
     if c.margin is not None:
         return "; ".join(str(c.not_worse(c.margin, name)) for name in c.actions if name != c.reference)
     if c.outcome is Outcome.ONE_FUTURE or (c.outcome in _UNDECIDED and _unvaried(c)):
@@ -120,8 +86,7 @@ def _answer(c: _Compared) -> str:
         )
     if c.best is None:
         return _between(c, c.leader, c.runner_up)
-    unseen = [c.unseen_between(c.best, name) for name in c.actions if name != c.best]
-    weakest = min((one for one in unseen if one is not None), key=lambda one: one.break_even, default=None)
+    weakest = min(c.reversals(), key=lambda one: one.break_even, default=None)
     is_best = f"{c.best} is the best of {_all(c)} on average"
     if weakest is not None and not weakest.firm:
         is_best += ", on what was seen"
@@ -131,23 +96,23 @@ def _answer(c: _Compared) -> str:
 _UNDECIDED = (Outcome.BUDGET_EXHAUSTED, Outcome.SAMPLED, Outcome.INTERRUPTED)
 
 
-def _unvaried(c: _Compared) -> bool:
+def _unvaried(c: Comparison) -> bool:
     """Whether all samples of each alternative are equal. With a range, confidence can be stated all the same."""
     return c.return_range is None and c.summary.samples.complete.one_future
 
 
-def _all(c: _Compared) -> str:
+def _all(c: Comparison) -> str:
     return f"{len(c.actions)} {c.summary.labels.plural}"
 
 
-def _over_second(c: _Compared) -> str:
+def _over_second(c: Comparison) -> str:
     by = c.wording.by.removesuffix(" on average")
     gap = _size(c, c.advantage(c.leader, c.runner_up))
     often = _how_often(c, c.leader, c.runner_up, f"{c.wording.often.format(first='it')} than {c.runner_up}")
     return f"{by.format(first='it', second=c.runner_up, gap=gap)}, the second best; {often}"
 
 
-def _good_enough(c: _Compared) -> str:
+def _good_enough(c: Comparison) -> str:
     """The alternative that is within `indifference` of the best."""
     assert c.indifference is not None
     often = _how_often(c, c.leader, c.runner_up)
@@ -155,7 +120,7 @@ def _good_enough(c: _Compared) -> str:
     return f"{c.leader} is {within} ({effort_of(c)}): {_gap(c, c.leader, c.runner_up)}; {often}"
 
 
-def _certain(c: _Compared) -> str:
+def _certain(c: Comparison) -> str:
     """The order of alternatives whose returns are not random."""
     gap = _gap(c, c.leader, c.runner_up)
     if c.run == "run":
@@ -167,7 +132,7 @@ def _listed(names: tuple[str, ...]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]])
 
 
-def _between(c: _Compared, first: str, second: str) -> str:
+def _between(c: Comparison, first: str, second: str) -> str:
     """Two alternatives, the better one first."""
     gap = c.advantage(first, second)
     if gap < 0:
@@ -190,16 +155,16 @@ def _between(c: _Compared, first: str, second: str) -> str:
     return f"undecided between {first} and {second}: {difference}"
 
 
-def _size(c: _Compared, gap: Estimate) -> str:
+def _size(c: Comparison, gap: Estimate) -> str:
     """A mean gap that is known to be positive; without an interval, it was the same in all samples."""
     return rounding.plus_minus(gap) if gap.has_interval else f"{float(gap):.6g} (the same in every {c.run})"
 
 
-def _reversed_by(c: _Compared, unseen: Unseen | None) -> str:
+def _reversed_by(c: Comparison, unseen: Unseen | None) -> str:
     return "" if unseen is None else f". {unseen.sentence(c.run)}".removesuffix(".")
 
 
-def _equal_so_far(c: _Compared) -> str:
+def _equal_so_far(c: Comparison) -> str:
     """The alternatives that were equal in all samples."""
     n = min(c.common_samples(c.survivors[0], name) for name in c.survivors[1:])
     beside = f", and are the best of {_all(c)}" if len(c.actions) > len(c.survivors) and c.reference == c.leader else ""
@@ -209,16 +174,16 @@ def _equal_so_far(c: _Compared) -> str:
     )
 
 
-def _difference(c: _Compared, first: str, second: str) -> str:
+def _difference(c: Comparison, first: str, second: str) -> str:
     n = c.common_samples(first, second)
     return f"{_gap(c, first, second)} ({effort_of(c, n)}); {_how_often(c, first, second)}"
 
 
-def _gap(c: _Compared, first: str, second: str) -> str:
+def _gap(c: Comparison, first: str, second: str) -> str:
     return c.wording.gap.format(first=first, second=second, gap=rounding.plus_minus(c.advantage(first, second)))
 
 
-def _how_often(c: _Compared, first: str, second: str, phrase: str | None = None) -> str:
+def _how_often(c: Comparison, first: str, second: str, phrase: str | None = None) -> str:
     """Shares of runs in which the first is better, equal and worse; the last is omitted where nothing is equal."""
     is_better = phrase or c.wording.often.format(first=first)
     better, worse = float(c.superiority(first, second)), float(c.superiority(second, first))

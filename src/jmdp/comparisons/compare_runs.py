@@ -183,7 +183,8 @@ class _Question(Question):
         Unless it is late, warn of likely mistakes in what the runs draw.
         """
         assert isinstance(draws, RunDraws)
-        with nullcontext(RunNotes()) if late else RunNotes.then_warned() as notes:
+        notes = RunNotes()
+        with nullcontext() if late else notes.then_warned():
             for sample in sorted({0, len(draws.returns) - 1}, reverse=True):
                 for i, name in reversed(list(enumerate(self.runs))):
                     luck = notes.luck(name, self.settings.seed, sample)

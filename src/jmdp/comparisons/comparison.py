@@ -179,8 +179,8 @@ class Comparison(Tabulated, Savable, Reportable):
 
     @property
     def reference(self) -> str:
-        """The alternative that the table compares the others with: the leader."""
-        return self.leader
+        """The alternative that the table compares the others with: the baseline if given, else the leader."""
+        return self.leader if self.baseline is None else self.baseline
 
     @property
     def paired_samples(self) -> int:
@@ -337,26 +337,19 @@ class Comparison(Tabulated, Savable, Reportable):
     @property
     def firm(self) -> bool:
         """Whether the verdict holds unless unseen outcomes cost more than one whole return on average."""
-        return all(found is None or found.firm for found in map(self.unseen_between, *self._verdicts))
+        return all(one.firm for one in self.reversals())
 
     @property
     def break_even(self) -> float | None:
         """What unseen outcomes would have to cost on average to reverse the verdict; None without one."""
-        found = [one for one in map(self.unseen_between, *self._verdicts) if one is not None]
-        return min((one.break_even for one in found), default=None)
+        return min((one.break_even for one in self.reversals()), default=None)
 
-    @property
-    def _verdicts(self) -> tuple[list[str], list[str]]:
-        """Pairs of alternatives that are compared with each other: the better one first."""
-        if self.best is not None:
-            others = [name for name in self.actions if name != self.best]
-            return [self.best] * len(others), others
-        others = [name for name in self.actions if name != self.reference]
-        better = [float(self.advantage(name, self.reference)) > 0 for name in others]
-        pairs = [
-            (name, self.reference) if up else (self.reference, name) for name, up in zip(others, better, strict=True)
-        ]
-        return [first for first, _ in pairs], [second for _, second in pairs]
+    def reversals(self) -> list[Unseen]:
+        """For each verdict on `best`, or else on the gaps to `reference`, what would reverse it."""
+        middle = self.best or self.reference
+        others = [name for name in self.actions if name != middle]
+        found = [self.unseen_between(middle, name) or self.unseen_between(name, middle) for name in others]
+        return [one for one in found if one is not None]
 
     def unseen_between(self, first: Label, second: Label) -> Unseen | None:
         """What unseen outcomes would have to cost so that the first alternative is not better; None if it is not known.

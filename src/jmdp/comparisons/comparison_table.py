@@ -1,68 +1,21 @@
-"""A comparison of actions as text: the answer, one line per action, then regret, effort and assumptions."""
+"""Comparisons as text: the answer, a line for each alternative, then regret or pairing, effort and assumptions."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from jmdp.base import rounding
 from jmdp.base.interval import Estimate
-from jmdp.comparisons.answer import _Compared, answer_sentence
+from jmdp.comparisons.answer import answer_sentence
 from jmdp.comparisons.pairing import ceiling_text
 from jmdp.results.outcome import Outcome
 from jmdp.results.result import wrapped
-from jmdp.statistics.drawn_samples import DrawnSamples
-from jmdp.statistics.limits import Limits
 
-
-class _Regret(Protocol):
-    @property
-    def mean(self) -> Estimate: ...
-    def quantile(self, p: float) -> Estimate: ...
-    def cvar(self, p: float) -> Estimate: ...
-
-
-class _Sampled(_Compared, Protocol):
-    """The part of any `Comparison` that its table reads."""
-
-    @property
-    def mean_title(self) -> str: ...
-    @property
-    def simulator(self) -> str: ...
-    @property
-    def discount(self) -> float: ...
-    @property
-    def horizon(self) -> int: ...
-    @property
-    def seed(self) -> int: ...
-    @property
-    def unseen(self) -> float: ...
-    @property
-    def limits(self) -> Limits: ...
-    @property
-    def draws(self) -> DrawnSamples: ...
-    @property
-    def counts(self) -> dict[str, int]: ...
-    @property
-    def ranked(self) -> list[str]: ...
-    @property
-    def worse_than(self) -> dict[str, str]: ...
-    @property
-    def file_version(self) -> int | None: ...
-    @property
-    def baseline(self) -> str | None: ...
-    def win_rate(self, first: str, second: str) -> Estimate: ...
-    def advantage_quantiles(self, first: str, second: str) -> dict[str, Estimate]: ...
-
-
-class _Comparison(_Sampled, Protocol):
-    @property
-    def policy(self) -> str: ...
-    @property
-    def break_even(self) -> float | None: ...
-    def beside_leader(self, action: str) -> dict[str, Estimate]: ...
-    def regret(self, action: str) -> _Regret: ...
+if TYPE_CHECKING:
+    from jmdp.comparisons.comparison import Comparison
+    from jmdp.comparisons.whole_comparison import WholeComparison
 
 
 def action_columns(leader: str) -> dict[str, str]:
@@ -79,9 +32,9 @@ def action_columns(leader: str) -> dict[str, str]:
     }
 
 
-def comparison_table(comparison: _Comparison) -> str:
-    """The comparison as sentences and a table."""
-    c, leader = comparison, comparison.leader
+def comparison_table(c: Comparison) -> str:
+    """The comparison of actions as sentences and a table."""
+    leader = c.leader
     coupling = f"{type(c.summary.coupling).__name__} coupling, discount {c.discount:g}, horizon {c.horizon}"
     rows = table_rows(c, action_columns(leader), c.beside_leader)
     regret = c.regret(leader)
@@ -108,7 +61,39 @@ def comparison_table(comparison: _Comparison) -> str:
     )
 
 
-def stopped(c: _Sampled) -> str:
+def whole_columns(c: WholeComparison) -> dict[str, str]:
+    """Column titles, by the keys of `WholeComparison.beside_reference`."""
+    return {
+        "mean": c.mean_title,
+        "advantage": f"advantage over {c.reference}",
+        "advantage_std": "std",
+        "better": "P(better)",
+        "worse": "P(worse)",
+        "correlation": "correlation",
+        "variance_reduction": f"{c.run}s if independent",
+        "variance_reduction_ceiling": "ceiling",
+    }
+
+
+def whole_table(c: WholeComparison, about: str) -> str:
+    """The comparison of policies or runs as sentences and a table; `about` states what was compared."""
+    rows = table_rows(c, whole_columns(c), c.beside_reference)
+    return joined(
+        [c.answer, stopped(c), about],
+        rows,
+        [
+            *in_one_run(c),
+            *c.pairing.sentences(),
+            effort(c) + ", including these reruns" * (c.pairing.shares is not None),
+            *unvaried(c, c.beside_reference),
+            *eliminated(c),
+            *assumptions(c),
+            *undefined(rows),
+        ],
+    )
+
+
+def stopped(c: Comparison) -> str:
     """What is known, or why sampling stopped before. A decided comparison may have gone on for more samples."""
     if c.outcome is Outcome.BUDGET_EXHAUSTED and c.best is not None:
         return "stopped: the budget is used up; the best is known, but not every mean gap to the requested precision"
@@ -134,7 +119,7 @@ def joined(above: Sequence[str], rows: Sequence[Sequence[str]], below: Sequence[
 
 
 def table_rows(
-    c: _Sampled, columns: Mapping[str, str], beside: Callable[[str], Mapping[str, Estimate]]
+    c: Comparison, columns: Mapping[str, str], beside: Callable[[str], Mapping[str, Estimate]]
 ) -> list[list[str]]:
     """Titles, then one row per alternative, the best mean first; the reference has its mean only."""
     unequal = len(set(c.counts.values())) > 1
@@ -145,7 +130,7 @@ def table_rows(
     return rows
 
 
-def in_one_run(c: _Sampled) -> list[str]:
+def in_one_run(c: Comparison) -> list[str]:
     """By how much and how often alternatives are better than the baseline in one run, or the leader than the next."""
     if c.outcome in (Outcome.DETERMINISTIC, Outcome.ONE_FUTURE):
         return []
@@ -162,7 +147,7 @@ _MOST_LINES = 3
 """Alternatives whose advantage over the baseline in one run is printed."""
 
 
-def effort(c: _Sampled) -> str:
+def effort(c: Comparison) -> str:
     """Number of samples of each alternative, seed and steps."""
     least, most = min(c.counts.values()), max(c.counts.values())
     if least == most:
@@ -173,7 +158,7 @@ def effort(c: _Sampled) -> str:
     return f"{said}, from seed {c.seed}{steps}"
 
 
-def eliminated(c: _Sampled) -> list[str]:
+def eliminated(c: Comparison) -> list[str]:
     """The samples of means and gaps, and alternatives that are known to be worse than one that is not the leader."""
     others: dict[str, list[str]] = {}
     for name, better in c.worse_than.items():
@@ -199,7 +184,7 @@ def _cells(found: Mapping[str, Estimate]) -> list[str]:
     ]
 
 
-def assumptions(c: _Sampled) -> list[str]:
+def assumptions(c: Comparison) -> list[str]:
     """What the intervals cover and assume."""
     lines = []
     if c.file_version is not None:
@@ -223,7 +208,7 @@ def assumptions(c: _Sampled) -> list[str]:
     return [*lines, "numbers without an interval are estimates"]
 
 
-def validity(c: _Sampled) -> str:
+def validity(c: Comparison) -> str:
     """When the intervals hold."""
     sampling = c.summary.sampling
     once, together = (rounding.confidence_percent(1 - n * (1 - c.confidence)) for n in (1, sampling.looks))
@@ -245,7 +230,7 @@ def undefined(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["–: undefined, because a return or a gap did not vary"] * any("–" in row for row in rows)
 
 
-def unvaried(c: _Sampled, beside: Callable[[str], Mapping[str, Estimate]]) -> list[str]:
+def unvaried(c: Comparison, beside: Callable[[str], Mapping[str, Estimate]]) -> list[str]:
     """Why a gap that was the same in all samples has no interval."""
     others = [name for name in c.actions if name != c.reference]
     same = [name for name in others if not math.isfinite(beside(name)["variance_reduction"])]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING
 
 from jmdp.base import rounding
 from jmdp.base.interval import Estimate, Verdict
@@ -12,28 +12,13 @@ from jmdp.base.settings import short, whole_number
 from jmdp.errors import SettingsError
 from jmdp.statistics.margins import Margin
 from jmdp.statistics.means import ENOUGH
-from jmdp.statistics.sample_summary import SampleSummary
 from jmdp.statistics.unseen import Unseen, missing
+
+if TYPE_CHECKING:
+    from jmdp.comparisons.comparison import Comparison
 
 _NINE_IN_TEN = 1.2816
 """90% quantile of the standard normal distribution."""
-
-
-class _Sampled(Protocol):
-    """The part of a `Comparison` that is read here; `Comparison` imports this module."""
-
-    run: ClassVar[str]
-
-    @property
-    def actions(self) -> list[str]: ...
-    @property
-    def samples(self) -> int: ...
-    @property
-    def paired_samples(self) -> int: ...
-    @property
-    def confidence(self) -> float: ...
-    @property
-    def summary(self) -> SampleSummary: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +129,7 @@ class NotWorse:
         )
 
 
-def not_worse(c: _Sampled, margin: Margin, new: int | None, old: int | None) -> NotWorse:
+def not_worse(c: Comparison, margin: Margin, new: int | None, old: int | None) -> NotWorse:
     """Answer for two alternatives by number; `new` may be omitted if there are two."""
     others = [i for i in range(len(c.actions)) if i != old]
     new = others[0] if new is None and len(others) == 1 else new
@@ -175,7 +160,7 @@ def not_worse(c: _Sampled, margin: Margin, new: int | None, old: int | None) -> 
     )
 
 
-def effort_of(c: _Sampled, n: int | None = None) -> str:
+def effort_of(c: Comparison, n: int | None = None) -> str:
     """Confidence, and the number of samples: n, or all."""
     paired = c.paired_samples == c.samples and c.summary.coupling.shared_in_a_state
     count = c.samples if n is None else n

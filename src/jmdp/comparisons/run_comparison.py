@@ -6,15 +6,25 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from jmdp.base.arrays import Floats
 from jmdp.base.reportable import Reportable
 from jmdp.base.rounding import confidence_percent
 from jmdp.base.savable import Savable
 from jmdp.base.settings import cut, short
 from jmdp.comparisons.answer import IS_BETTER, Wording
-from jmdp.comparisons.comparison_table import aligned, assumptions, effort, in_one_run, stopped, table_rows
+from jmdp.comparisons.comparison_table import (
+    aligned,
+    assumptions,
+    effort,
+    in_one_run,
+    stopped,
+    table_rows,
+    whole_columns,
+    whole_table,
+)
 from jmdp.comparisons.whole_comparison import WholeComparison
-from jmdp.comparisons.whole_table import whole_columns, whole_table
 from jmdp.errors import LabelError
 from jmdp.results.result import Tabulated, figure, forgotten, labelled_arrays, wrapped
 
@@ -56,7 +66,7 @@ class RunComparison(WholeComparison):
 
     def run_results(self) -> Floats:
         """[n, D], the value of each design in each sample, in the order they were drawn; nan after its elimination."""
-        return self._all_returns()
+        return np.array(self.draws.returns)
 
     def __repr__(self) -> str:
         return whole_table(self, _about(self))

@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
-import numpy as np
-
-from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate
 from jmdp.base.labels import Label
 from jmdp.comparisons.comparison import Comparison
+from jmdp.comparisons.comparison_table import whole_columns
 from jmdp.comparisons.pairing import LuckShares, Pairing, gain_with_interval, pairing_ceiling, pairing_gain
-from jmdp.comparisons.whole_table import whole_columns
 from jmdp.simulators.episodes import EpisodeDraws
 
 
@@ -25,11 +22,6 @@ class WholeComparison(Comparison):
     the first `paired_samples`, which were drawn under the requested coupling: sampling continues independently if
     pairing increases the variance of the gaps.
     """
-
-    @property
-    def reference(self) -> str:
-        """The alternative that the table compares the others with: the baseline if given, else the leader."""
-        return self.leader if self.baseline is None else self.baseline
 
     @property
     def paired_samples(self) -> int:
@@ -72,6 +64,3 @@ class WholeComparison(Comparison):
             | self._about(name)
             for name in self.actions
         ]
-
-    def _all_returns(self) -> Floats:
-        return np.array(self.draws.returns)

@@ -9,7 +9,7 @@ import numpy as np
 
 from jmdp.base.arrays import Booleans, Floats
 from jmdp.base.interval import Estimate
-from jmdp.statistics.interval_rules import IntervalRule
+from jmdp.statistics.means import IntervalRule
 
 _ROUNDING = 2.0**-40
 """Relative error of averages by rounding, generously."""

@@ -17,8 +17,8 @@ from jmdp.results.evaluation import Evaluation
 from jmdp.results.outcome import Outcome
 from jmdp.results.parts import MethodSettings
 from jmdp.simulators.draws import Draws
-from jmdp.statistics.interval_rules import IntervalRule
 from jmdp.statistics.limits import Limits
+from jmdp.statistics.means import IntervalRule
 from jmdp.statistics.sample_moments import SampleMoments, sample_moments
 from jmdp.statistics.sampled_distributions import SampledDistributions, Support
 

@@ -6,9 +6,9 @@ They say what the samples seen can say. Outcomes that were not seen are the subj
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from jmdp.base.arrays import Booleans, Floats
 from jmdp.base.interval import Interval
 from jmdp.statistics import anytime
+from jmdp.statistics.strata import Strata, centred
 
 ENOUGH = 32
 """Samples before the first look that can decide, and before the first interval of sequential samples."""
@@ -40,20 +41,13 @@ _PLANNED_LOOKS = 5
 class Sampling:
     """When samples are examined, on which the width of intervals depends.
 
-    Parameters
-    ----------
-    kind
-        ``"fixed"``: one look, at a number of samples chosen in advance. ``"sequential"``: those of `looks`, and
-        sampling may stop at any of them. ``"planned"``: five equally spaced looks.
-    most
-        Samples at the last look, if planned.
-    looks
-        Looks at a fixed number of samples so far, or schedules of looks: more than one if it was continued.
+    ``"fixed"``: one look, at a number of samples chosen in advance. ``"sequential"``: those of `looks`, and sampling
+    may stop at any of them. ``"planned"``: five equally spaced looks.
     """
 
     kind: Literal["fixed", "sequential", "planned"] = "sequential"
-    most: int = 0
-    looks: int = 1
+    most: int = 0  # samples at the last look, if planned
+    looks: int = 1  # at a fixed number of samples so far, or schedules of looks: more than one if it was continued
 
     def next_look(self, n: int) -> int:
         """The first look after n samples, whatever the budget. Those that are not of a plan decide nothing."""
@@ -93,6 +87,64 @@ class Sampling:
 
 
 FIXED = Sampling("fixed")
+
+
+@dataclass(frozen=True)
+class IntervalRule:
+    """Rule for the errors of means, covariances and distributions from samples."""
+
+    confidence: float
+    distribution_slack: Callable[[int, float], float]  # (n, error probability) → half-width of the band
+    quantile: float = 0.0  # half-width of the interval of a variance, in standard errors
+    mean_errors: Callable[[Floats], tuple[Floats, Floats]] | None = None  # values [n, A] → errors below and above
+    means_only: bool = False  # variances and covariances have no interval
+    strata: Strata | None = None  # starts that were drawn in shares
+    error: float = 0.0  # error probability of one interval
+
+    @classmethod
+    def fixed(cls, samples: int, confidence: float, error: float | None = None) -> IntervalRule:
+        """Rule for a number of samples chosen in advance, with this error probability each."""
+        return cls.of(FIXED, samples, confidence, 1 - confidence if error is None else error)
+
+    @classmethod
+    def of(cls, sampling: Sampling, samples: int, confidence: float, error: float) -> IntervalRule:
+        """Rule for samples that were examined in this way, with this error probability each."""
+        means = partial(sampling.mean_errors, error=error)
+        if sampling.kind == "fixed" and samples > 1:
+            return cls(confidence, anytime.fixed_slack, sampling.radius(samples, error), means, error=error)
+        return cls(confidence, anytime.distribution_slack, mean_errors=means, means_only=True, error=error)
+
+    @classmethod
+    def certain(cls, confidence: float) -> IntervalRule:
+        """Rule for samples of which each is exact, because nothing is random."""
+        return cls(confidence, anytime.no_slack)
+
+    def errors(self, values: Floats, rounding: float) -> tuple[Floats, Floats]:
+        """How far the means of values [n, A] may be below and above the true ones.
+
+        Values that differ by at most `rounding` from the median count as equal to it: otherwise rounding would be
+        taken for a spread that was seen.
+        """
+        if self.mean_errors is None:
+            return np.zeros(values.shape[1]), np.zeros(values.shape[1])
+        values = centred(values, self.strata, self.error)
+        middle = median(values)
+        return self.mean_errors(np.where(np.abs(values - middle) <= rounding, middle, values))
+
+    def total_errors(
+        self, values: Floats, rounding: float, cut: Floats, ranges: Callable[[int], Interval] | None
+    ) -> Floats:
+        """Errors [A] of means of values [n, A] that have these errors by rounding and, on average, by truncation.
+
+        The larger of the errors below and above. Where too few samples differ for an interval, and n was chosen in
+        advance, it is that of any distribution within the ranges of the values, if they are known.
+        """
+        found = np.maximum(*self.errors(values, 2 * rounding))
+        if ranges is not None:
+            for a in np.flatnonzero(np.isinf(found)).tolist():
+                low, high = ranges(a).low + cut[a], ranges(a).high - cut[a]
+                found[a] = rare_error(values[:, a], low, high, 1 - self.confidence, 2 * rounding)
+        return found + cut + rounding
 
 
 def looks() -> Iterator[int]:
@@ -246,11 +298,11 @@ def errors_with_spread(n: int, shape: Shape, radius: float, spread: float) -> Fl
 def shape_of(values: Floats) -> Shape:
     """Standard deviation, skewness and kurtosis [A] of samples [n, A]; of a constant 0, 0 and n."""
     n = len(values)
-    centred = values - values[0]  # of a constant exactly 0, whereas its mean may be rounded
-    centred -= centred.mean(axis=0)
-    variance = (centred * centred).mean(axis=0)
+    about = values - values[0]  # of a constant exactly 0, whereas its mean may be rounded
+    about -= about.mean(axis=0)
+    variance = (about * about).mean(axis=0)
     varies = variance > 0
-    unit = centred / np.where(varies, np.sqrt(variance), 1.0)
+    unit = about / np.where(varies, np.sqrt(variance), 1.0)
     square = unit * unit
     skewness, kurtosis = (square * unit).mean(axis=0), (square * square).mean(axis=0)
     return np.sqrt(variance * n / (n - 1)), skewness, np.where(varies, kurtosis, float(n))

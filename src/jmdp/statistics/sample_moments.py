@@ -13,8 +13,8 @@ from jmdp.base.arrays import Floats
 from jmdp.base.interval import Interval
 from jmdp.base.scale import Scale
 from jmdp.simulators.draws import Draws
-from jmdp.statistics.interval_rules import IntervalRule
 from jmdp.statistics.limits import Limits
+from jmdp.statistics.means import IntervalRule
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,10 +22,9 @@ from jmdp.statistics.assumptions import Assumptions
 from jmdp.statistics.bounded_returns import BoundedReturns
 from jmdp.statistics.drawn_evaluation import SampledProblem, Stored, Within, drawn_evaluation
 from jmdp.statistics.drawn_samples import DrawnSamples
-from jmdp.statistics.interval_rules import IntervalRule
 from jmdp.statistics.limits import Limits
 from jmdp.statistics.margins import Margin
-from jmdp.statistics.means import FEW, Sampling
+from jmdp.statistics.means import FEW, IntervalRule, Sampling
 from jmdp.statistics.pair_means import PairMeans
 from jmdp.statistics.planning import Gaps, fewest, needed
 from jmdp.statistics.sample_moments import mean_errors, sample_moments

@@ -12,8 +12,8 @@ from jmdp.base.interval import Interval
 from jmdp.errors import UnavailableError
 from jmdp.results.gaps.distribution import Distribution, GapDistribution
 from jmdp.simulators.draws import ENDED, Draws
-from jmdp.statistics.interval_rules import IntervalRule
 from jmdp.statistics.limits import Limits
+from jmdp.statistics.means import IntervalRule
 
 
 class Support(Protocol):

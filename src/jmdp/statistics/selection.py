@@ -67,31 +67,17 @@ class Standing:
 class SelectionRule:
     """When to eliminate an alternative, and when to stop.
 
-    Parameters
-    ----------
-    alternatives
-        k, the number of alternatives at the start.
-    confidence
-        Probability that the best alternative is kept, and no other one declared the best. With a baseline: that all
-        statements about gaps to it are right.
-    indifference
-        δ: the comparison is decided when one alternative is known to be within δ of the best. 0 requires the best.
-    baseline
-        Number of the alternative to compare the others with; None to find the best. An alternative is then dropped
-        once it is known to be better or worse than the baseline, or within δ of it.
-    margin
-        With a baseline: an alternative is dropped once it is known whether it is worse by more than this. The limits
-        that are examined are then those of the loss beyond the margin.
-    same
-        For each alternative a number that is equal for alternatives whose returns are certainly equal.
+    With a baseline, an alternative is dropped once it is known to be better or worse than the baseline, or within
+    `indifference` of it; with a margin, once it is known whether it is worse by more than this. The limits that are
+    examined are then those of the loss beyond the margin.
     """
 
-    alternatives: int
-    confidence: float = 0.95
-    indifference: float = 0.0
-    baseline: int | None = None
+    alternatives: int  # k, at the start
+    confidence: float = 0.95  # that the best is kept and no other declared the best, or all gaps to the baseline right
+    indifference: float = 0.0  # decided when one alternative is known to be within this of the best; 0: the best
+    baseline: int | None = None  # number of the alternative to compare the others with; None to find the best
     margin: Margin | None = None
-    same: tuple[int, ...] | None = None
+    same: tuple[int, ...] | None = None  # equal numbers for alternatives whose returns are certainly equal
 
     @property
     def error(self) -> float:

@@ -14,7 +14,7 @@ import jmdp
 from jmdp.base.interval import Interval
 from jmdp.methods.monte_carlo.monte_carlo import enough_steps
 from jmdp.simulators import Simulator, Step, action_labels
-from jmdp.statistics.interval_rules import IntervalRule
+from jmdp.statistics.means import IntervalRule
 
 WORLDS = {
     "windy_gridworld": (jmdp.worlds.windy_gridworld(4, 4), "careless"),

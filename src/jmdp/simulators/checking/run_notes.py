@@ -45,16 +45,11 @@ class RunNotes:
         self._runs.append((design, luck))
         return luck
 
-    @classmethod
     @contextlib.contextmanager
-    def then_warned(cls) -> Iterator[RunNotes]:
+    def then_warned(self) -> Iterator[None]:
         """Note what runs draw, also the seeds of other generators. Then warn of likely mistakes, of each kind once."""
-        notes = cls()
-        with _noted_seeds(lambda seed: notes._runs[-1][1].seeds.add(seed) if notes._runs else None):
-            yield notes
-        notes._warn()
-
-    def _warn(self) -> None:
+        with _noted_seeds(lambda seed: self._runs[-1][1].seeds.add(seed) if self._runs else None):
+            yield
         for found in (self._nothing(), self._again(), self._same_seeds(), self._near_purposes()):
             for text in islice(found, 1):
                 warnings.warn(text, stacklevel=2)
@@ -155,25 +150,18 @@ def _said(purpose: Purpose) -> str:
     return f"the {purpose[0]} {', '.join(map(repr, purpose[1:]))}"
 
 
-# ------------------------------------------------------------------------------------------- generators of other origin
-
 _WATCHING = threading.Lock()
 
 
 @contextlib.contextmanager
 def _noted_seeds(note: Callable[[str], None]) -> Iterator[None]:
-    """Note the calls that make or seed a generator of NumPy or Python with a given seed.
-
-    Meanwhile the functions are replaced in all modules that import them by name. Nothing is noted if another thread
-    does so.
-    """
+    """Note the calls that seed a generator of NumPy or Python. Nothing is noted if another thread does so."""
     if not _WATCHING.acquire(blocking=False):
         yield
         return
     method = random.Random.seed  # which random.Random(0) calls
-    own = {"np.random.default_rng": np.random.default_rng, "np.random.RandomState": np.random.RandomState,
-           "np.random.seed": np.random.seed, "random.seed": random.seed}  # fmt: skip
-    noting = {name: _noting(maker, name, note) for name, maker in own.items()}
+    own = {"np.random.default_rng": np.random.default_rng, "np.random.seed": np.random.seed, "random.seed": random.seed}
+    noting = {name: _noting(function, name, note) for name, function in own.items()}
     try:
         random.Random.seed = _noting(method, "random.Random", note)  # type: ignore[method-assign]
         _replace(own, noting)
@@ -185,35 +173,22 @@ def _noted_seeds(note: Callable[[str], None]) -> Iterator[None]:
 
 
 def _replace(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """Replace functions in all modules."""
-    pairs = [(full.rpartition(".")[2], function, new[full]) for full, function in old.items()]
+    """Replace functions in all modules, since some import them by name."""
     for module in list(sys.modules.values()):
         known = getattr(module, "__dict__", {})
-        for name, function, other in pairs:
+        for full, function in old.items():
+            name = full.rpartition(".")[2]
             if known.get(name) is function:
-                known[name] = other
+                known[name] = new[full]
 
 
-def _noting(maker: Any, name: str, note: Callable[[str], None]) -> Any:
-    """The same function or class, which notes the seeds that it is given."""
+def _noting(function: Any, name: str, note: Callable[[str], None]) -> Any:
+    """The same function, which notes the seeds that it is given."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         for seed in (*args, *kwargs.values()):
             if isinstance(seed, (int, np.integer, str, list, tuple)):
                 note(f"{name}({short(seed)})")
-        return maker(*args, **kwargs)
+        return function(*args, **kwargs)
 
-    def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        return call(*args, **kwargs) if cls is kind else maker.__new__(cls)
-
-    if not isinstance(maker, type):
-        return call
-    kind = _AnyInstance(maker.__name__, (maker,), {"__new__": new})
-    return kind
-
-
-class _AnyInstance(type):
-    """Type of a subclass of which the objects of its base are instances too."""
-
-    def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, cls.__bases__[0])
+    return call
