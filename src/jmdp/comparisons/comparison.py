@@ -1,4 +1,4 @@
-"""The result of `compare`: which action is better, by how much, with what confidence, and its regret."""
+"""The result of a comparison: which alternative is better, by how much, with what confidence, and its regret."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
@@ -18,17 +18,17 @@ from jmdp.base.rounding import confidence_percent
 from jmdp.base.savable import Savable
 from jmdp.base.settings import cut, integer, probability_value, short
 from jmdp.comparisons.answer import EARNS, Wording, answer_sentence
-from jmdp.comparisons.comparison_table import action_columns, comparison_table, effort
+from jmdp.comparisons.comparison_table import comparison_table, effort, titles
 from jmdp.comparisons.not_worse import NotWorse, not_worse
-from jmdp.comparisons.pairing import gain_with_interval, pairing_ceiling
+from jmdp.comparisons.pairing import LuckShares, Pairing, gain_with_interval, pairing_ceiling, pairing_gain
 from jmdp.comparisons.regret import OneRun, Regret
 from jmdp.errors import LabelError, SettingsError
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.gap import Gap
 from jmdp.results.outcome import Outcome
 from jmdp.results.result import Tabulated, figure, forgotten
+from jmdp.simulators.episodes import EpisodeDraws
 from jmdp.statistics.drawn_samples import DrawnSamples
-from jmdp.statistics.limits import Limits
 from jmdp.statistics.margins import Margin
 from jmdp.statistics.planning import FEWEST, Plan, asked, planned
 from jmdp.statistics.sample_summary import SampleSummary
@@ -103,11 +103,6 @@ class Comparison(Tabulated, Savable, Reportable):
     def confidence(self) -> float:
         """Confidence level of the decision."""
         return self.summary.confidence
-
-    @property
-    def limits(self) -> Limits:
-        """Errors of returns by the horizon and by rounding."""
-        return self.summary.limits
 
     @property
     def return_range(self) -> tuple[float, float] | None:
@@ -212,7 +207,7 @@ class Comparison(Tabulated, Savable, Reportable):
         if self.return_range is None:
             mean = self.summary.gap_interval(a, b)
             return replace(gap, mean_interval=mean if math.isfinite(mean.width) else None)
-        bounded = self.summary.bounded(a, b)
+        bounded = self.summary.bounded(self.draws.of(a, b))
         low, high = bounded.gap_means
         variance = replace(bounded, draws=bounded.draws.one_coupling).gap_variance(0, 1)
         central = (*gap.central_moments[:2], Estimate(gap.variance, variance.low, variance.high))
@@ -272,13 +267,15 @@ class Comparison(Tabulated, Savable, Reportable):
         Equal floating-point returns count as a tie if they were summed without rounding, or are sums of the same
         rewards in the same steps. Truncated rollouts count up to the horizon; the interval allows for later rewards.
         """
-        a, b = self._at(first), self._at(second)
-        return Estimate(0.0, 0.0, 0.0) if a == b else self.summary.superiority(a, b, self.tie_tolerance)
+        a, b, tie = self._at(first), self._at(second), self.tie_tolerance
+        return Estimate(0.0, 0.0, 0.0) if a == b else self.summary.chance(a, b, lambda gaps: gaps > tie)
 
     def win_rate(self, first: Label, second: Label) -> Estimate:
         """Probability that the first action is better, plus half of that of a tie; ½ for equally good actions."""
-        a, b = self._at(first), self._at(second)
-        return Estimate(0.5, 0.5, 0.5) if a == b else self.summary.win_rate(a, b, self.tie_tolerance)
+        a, b, tie = self._at(first), self._at(second), self.tie_tolerance
+        if a == b:
+            return Estimate(0.5, 0.5, 0.5)
+        return self.summary.chance(a, b, lambda gaps: 0.5 * (gaps > tie) + 0.5 * (gaps >= -tie))
 
     def advantage_quantiles(self, first: Label, second: Label) -> dict[str, Estimate]:
         """By how much the first action is better in one rollout: quantiles, and the mean of the worst 5%.
@@ -300,8 +297,8 @@ class Comparison(Tabulated, Savable, Reportable):
         """
         a = self._at(action)
         draws = self.draws.complete.one_coupling
-        returns, ends = draws.returns, draws.ends
-        hidden = np.where((ends != ends[:, [a]]).any(axis=1), 2 * self.limits.cut, 0.0) + 2 * self.limits.rounding
+        returns, ends, limits = draws.returns, draws.ends, self.summary.limits
+        hidden = np.where((ends != ends[:, [a]]).any(axis=1), 2 * limits.cut, 0.0) + 2 * limits.rounding
         most = math.inf if self.return_range is None else self.return_range[1] - self.return_range[0]
         values = (self.sign * returns).max(axis=1) - self.sign * returns[:, a]
         error = 0.0 if self.summary.certain else 1 - self.confidence
@@ -313,7 +310,7 @@ class Comparison(Tabulated, Savable, Reportable):
         The ratio of the squared widths of both intervals, but for their corrections. Infinite if the gap did not vary,
         nan if the returns did not vary either. The interval is a large-sample one.
         """
-        returns, noise = self.summary.scaled_pair(self._at(first), self._at(second))
+        returns, noise = self.summary.scaled(self._at(first), self._at(second))
         return gain_with_interval(returns, 0, noise, self.summary.sampling, self.summary.error)
 
     def variance_reduction_ceiling(self, first: Label, second: Label) -> Estimate:
@@ -321,7 +318,7 @@ class Comparison(Tabulated, Savable, Reportable):
 
         Infinite if the standard deviations are equal. An estimate without an interval.
         """
-        returns, noise = self.summary.scaled_pair(self._at(first), self._at(second))
+        returns, noise = self.summary.scaled(self._at(first), self._at(second))
         return Estimate.within(pairing_ceiling(returns, 0, noise), None)
 
     @property
@@ -379,9 +376,9 @@ class Comparison(Tabulated, Savable, Reportable):
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per action, with the columns of the printed table and the regret of each action."""
-        rows, titles = [], action_columns(self.leader)
+        rows = []
         for action in self.actions:
-            found = {titles[key]: value for key, value in self.beside_leader(action).items()}
+            found = dict(zip(titles(self), self.beside_leader(action).values(), strict=True))
             regret = self.regret(action)
             worst = {
                 "mean regret": regret.mean,
@@ -449,3 +446,46 @@ class Comparison(Tabulated, Savable, Reportable):
 
     def __repr__(self) -> str:
         return comparison_table(self)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class WholeComparison(Comparison):
+    """Alternatives compared over whole episodes or runs: base class of `PolicyComparison` and `RunComparison`."""
+
+    @property
+    def paired_samples(self) -> int:
+        """Number of samples drawn under the requested coupling."""
+        return sum(cast(EpisodeDraws, stage.draws).paired for stage in self.draws.stages)
+
+    @cached_property
+    def pairing(self) -> Pairing:
+        """Gain in variance by sharing randomness for the gaps to `reference`, and the sources of randomness.
+
+        From the samples in which every alternative was simulated.
+        """
+        r, (returns, noise) = self._at(self.reference), self.summary.scaled()
+        sampling, error = self.summary.sampling, 1 - self.confidence
+        probes = [cast(EpisodeDraws, stage.draws).probe for stage in self.draws.stages]
+        return Pairing(
+            gain=gain_with_interval(returns, r, noise, sampling, error),
+            ceiling=pairing_ceiling(returns, r, noise),
+            correlation=pairing_gain(returns, r, noise)[1],
+            samples=len(returns),
+            shares=next((LuckShares.of(probe) for probe in probes if probe is not None), None),
+            independent=self.samples - self.paired_samples,
+            run=self.run,
+        )
+
+    def beside_reference(self, name: Label) -> dict[str, Estimate]:
+        """One row of the table: the mean of an alternative, and its advantage over `reference`."""
+        return self._beside(name, name, self.reference, ("better", "worse"))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per alternative, with the columns of the printed table."""
+        return [
+            {self.alternative: name}
+            | dict(zip(titles(self), self.beside_reference(name).values(), strict=True))
+            | self._in_one_run(name, self.reference)
+            | self._about(name)
+            for name in self.actions
+        ]

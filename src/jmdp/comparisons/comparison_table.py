@@ -14,29 +14,22 @@ from jmdp.results.outcome import Outcome
 from jmdp.results.result import wrapped
 
 if TYPE_CHECKING:
-    from jmdp.comparisons.comparison import Comparison
-    from jmdp.comparisons.whole_comparison import WholeComparison
+    from jmdp.comparisons.comparison import Comparison, WholeComparison
 
 
-def action_columns(leader: str) -> dict[str, str]:
-    """Column titles, by the keys of `Comparison.beside_leader`."""
-    return {
-        "mean": "mean return",
-        "advantage": f"advantage of {leader}",
-        "advantage_std": "std",
-        "leader_better": f"P({leader} better)",
-        "leader_worse": f"P({leader} worse)",
-        "correlation": "correlation",
-        "variance_reduction": "rollouts if independent",
-        "variance_reduction_ceiling": "ceiling",
-    }
+def titles(c: Comparison) -> list[str]:
+    """Titles of the columns of `Comparison.beside_leader` or `WholeComparison.beside_reference`."""
+    gap = [f"advantage over {c.reference}", "std", "P(better)", "P(worse)"]
+    if c.alternative == "action":
+        gap = [f"advantage of {c.leader}", "std", f"P({c.leader} better)", f"P({c.leader} worse)"]
+    return [c.mean_title, *gap, "correlation", f"{c.run}s if independent", "ceiling"]
 
 
 def comparison_table(c: Comparison) -> str:
     """The comparison of actions as sentences and a table."""
     leader = c.leader
     coupling = f"{type(c.summary.coupling).__name__} coupling, discount {c.discount:g}, horizon {c.horizon}"
-    rows = table_rows(c, action_columns(leader), c.beside_leader)
+    rows = table_rows(c, c.beside_leader)
     regret = c.regret(leader)
     skipped = c.draws.shared_steps / max(1, c.draws.steps + c.draws.shared_steps)
     saved = f", {100 * skipped:.0f}% of steps skipped: rollouts had reached identical states" if skipped else ""
@@ -61,23 +54,9 @@ def comparison_table(c: Comparison) -> str:
     )
 
 
-def whole_columns(c: WholeComparison) -> dict[str, str]:
-    """Column titles, by the keys of `WholeComparison.beside_reference`."""
-    return {
-        "mean": c.mean_title,
-        "advantage": f"advantage over {c.reference}",
-        "advantage_std": "std",
-        "better": "P(better)",
-        "worse": "P(worse)",
-        "correlation": "correlation",
-        "variance_reduction": f"{c.run}s if independent",
-        "variance_reduction_ceiling": "ceiling",
-    }
-
-
 def whole_table(c: WholeComparison, about: str) -> str:
     """The comparison of policies or runs as sentences and a table; `about` states what was compared."""
-    rows = table_rows(c, whole_columns(c), c.beside_reference)
+    rows = table_rows(c, c.beside_reference)
     return joined(
         [c.answer, stopped(c), about],
         rows,
@@ -118,12 +97,11 @@ def joined(above: Sequence[str], rows: Sequence[Sequence[str]], below: Sequence[
     return "\n".join([*first, "", *aligned(rows), "", *last])
 
 
-def table_rows(
-    c: Comparison, columns: Mapping[str, str], beside: Callable[[str], Mapping[str, Estimate]]
-) -> list[list[str]]:
+def table_rows(c: Comparison, beside: Callable[[str], Mapping[str, Estimate]]) -> list[list[str]]:
     """Titles, then one row per alternative, the best mean first; the reference has its mean only."""
     unequal = len(set(c.counts.values())) > 1
-    rows = [[c.alternative, *columns.values(), *[f"{c.run}s"] * unequal]]
+    columns = titles(c)
+    rows = [[c.alternative, *columns, *[f"{c.run}s"] * unequal]]
     for name in c.ranked:
         own = [shown(c.mean_of(name)), *[""] * (len(columns) - 1)]
         rows.append([name, *(own if name == c.reference else _cells(beside(name))), *[f"{c.counts[name]:,}"] * unequal])
@@ -192,10 +170,10 @@ def assumptions(c: Comparison) -> list[str]:
             f"loaded from a file of version {c.file_version}: the outcome is as recorded, the intervals are computed "
             "anew"
         )
-    if c.limits.assumption is not None:
+    if c.summary.limits.assumption is not None:
         lines.append(
             f"{c.run}s are cut at step {c.horizon}; the intervals allow for later rewards, assuming that "
-            f"{c.limits.assumption}. If they can be larger, give assume=jmdp.Assumptions(reward_bound=…)"
+            f"{c.summary.limits.assumption}. If they can be larger, give assume=jmdp.Assumptions(reward_bound=…)"
         )
     if c.outcome is Outcome.DETERMINISTIC:
         return lines

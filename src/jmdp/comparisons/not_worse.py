@@ -54,11 +54,6 @@ class NotWorse:
             return Verdict.YES
         return Verdict.NO if self.excess.low > 0 else Verdict.UNKNOWN
 
-    @property
-    def margin_known(self) -> bool:
-        """False if the margin is relative to a mean that may be 0."""
-        return not self.margin.relative or self.change is not None
-
     def smallest_loss(self, samples: int) -> float:
         """The loss of the mean that so many samples find with a probability of about 90%: then the verdict is NO.
 
@@ -91,9 +86,15 @@ class NotWorse:
     def sentence(self) -> str:
         """The verdict in words, without the numbers."""
         if not self.gap.has_interval:
-            return f"undecided: {self._too_few} ({self.effort})"
-        if not self.margin_known:
-            return f"undecided: {self._refusal()} ({self.effort})"
+            nothing = "all returns are 0, so nothing is known about their size"
+            few = "too few samples for an interval" if self.samples < ENOUGH else nothing
+            return f"undecided: {few} ({self.effort})"
+        if self.margin.relative and self.change is None:
+            mean = rounding.with_ends(self.old_mean, digits=6)
+            return (
+                f"undecided: the mean return of {self.old} is {mean}, not clearly away from 0, so {self.margin} of it "
+                f"is not known. Give the margin in units of the return ({self.effort})"
+            )
         says = {
             Verdict.YES: f"{self.new} is not worse than {self.old} by more than {self.margin}",
             Verdict.NO: f"{self.new} is worse than {self.old} by more than {self.margin}",
@@ -115,18 +116,6 @@ class NotWorse:
         ends = (100 * end for end in (float(self.change), self.change.low, self.change.high))
         middle, _, interval = _beside(Estimate(*ends), -100 * self.sign * self.margin.size).partition(" ")
         return f"{middle}% {interval}"
-
-    @property
-    def _too_few(self) -> str:
-        few = "too few samples for an interval"
-        return few if self.samples < ENOUGH else "all returns are 0, so nothing is known about their size"
-
-    def _refusal(self) -> str:
-        mean = rounding.with_ends(self.old_mean, digits=6)
-        return (
-            f"the mean return of {self.old} is {mean}, not clearly away from 0, so {self.margin} of it is not known. "
-            "Give the margin in units of the return"
-        )
 
 
 def not_worse(c: Comparison, margin: Margin, new: int | None, old: int | None) -> NotWorse:

@@ -13,8 +13,8 @@ from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate
 from jmdp.base.labels import Label, Labels
 from jmdp.base.rounding import plus_minus
+from jmdp.comparisons.comparison import WholeComparison
 from jmdp.comparisons.comparison_table import aligned, whole_table
-from jmdp.comparisons.whole_comparison import WholeComparison
 from jmdp.errors import UnavailableError
 from jmdp.results.parts import VarianceSplit
 from jmdp.results.result import Tabulated

@@ -14,17 +14,8 @@ from jmdp.base.rounding import confidence_percent
 from jmdp.base.savable import Savable
 from jmdp.base.settings import cut, short
 from jmdp.comparisons.answer import IS_BETTER, Wording
-from jmdp.comparisons.comparison_table import (
-    aligned,
-    assumptions,
-    effort,
-    in_one_run,
-    stopped,
-    table_rows,
-    whole_columns,
-    whole_table,
-)
-from jmdp.comparisons.whole_comparison import WholeComparison
+from jmdp.comparisons.comparison import WholeComparison
+from jmdp.comparisons.comparison_table import aligned, assumptions, effort, in_one_run, stopped, table_rows, whole_table
 from jmdp.errors import LabelError
 from jmdp.results.result import Tabulated, figure, forgotten, labelled_arrays, wrapped
 
@@ -148,7 +139,7 @@ class RunComparisons(Tabulated, Savable, Reportable, Mapping[str, RunComparison]
             wrapped(f"{len(self)} measures of {_about(each)}. {joint}.", "  "),
         ]
         for name, c in self.items():
-            rows = aligned(table_rows(c, whole_columns(c), c.beside_reference))
+            rows = aligned(table_rows(c, c.beside_reference))
             better = "smaller is better" if c.minimized else "larger is better"
             said += ["", wrapped(f"{name} ({better}; {stopped(c)})", "  "), wrapped(c.answer, "  "), *rows]
             said += [wrapped(sentence, "  ") for sentence in (*in_one_run(c), *c.pairing.sentences())]

@@ -105,7 +105,7 @@ def comparison_of(question: Question, sampled: Sampled, interrupted: bool = Fals
     if interrupted and outcome is Outcome.BUDGET_EXHAUSTED:
         outcome = Outcome.INTERRUPTED
     summary = question.summary(sampled, outcome is Outcome.DETERMINISTIC)
-    names, best = question.labels.name, _best(question, summary, standing, outcome)
+    names, best = question.labels.name, _best(summary, standing, outcome)
     survivors = sampled.active if standing is None else standing.survivors
     return question.result(
         {
@@ -123,7 +123,7 @@ def comparison_of(question: Question, sampled: Sampled, interrupted: bool = Fals
     )
 
 
-def _best(question: Question, summary: SampleSummary, standing: Standing | None, outcome: Outcome) -> int | None:
+def _best(summary: SampleSummary, standing: Standing | None, outcome: Outcome) -> int | None:
     """The alternative that is known to be better than every other, or None.
 
     None if nothing varied: randomness may have been drawn before the state was reached.
@@ -304,7 +304,7 @@ class _Run:
                 question.progress,
                 self._n,
                 course.budget,
-                self._seconds,
+                question.settings.max_seconds if course.fresh else None,
                 ends_early=question.settings.samples is None,
             ) as report:
                 while not course.over and not self._spent():
@@ -322,10 +322,6 @@ class _Run:
     @property
     def _n(self) -> int:
         return len(self._course.sampled.samples)
-
-    @property
-    def _seconds(self) -> float | None:
-        return self._question.settings.max_seconds if self._course.fresh else None
 
     def _spent(self) -> bool:
         """Whether steps or time are used up, or would be before the next look."""

@@ -23,10 +23,9 @@ from jmdp.results.asked import Asked
 from jmdp.results.evaluation import Evaluation
 from jmdp.simulators.draws import Draws
 from jmdp.statistics import anytime
-from jmdp.statistics.drawn_evaluation import Stored, Within
+from jmdp.statistics.drawn_evaluation import SampledDistributions, Stored, Within
 from jmdp.statistics.limits import Limits
 from jmdp.statistics.means import IntervalRule
-from jmdp.statistics.sampled_distributions import SampledDistributions
 
 _BANDS = {"fixed": anytime.fixed_slack, "anytime": anytime.distribution_slack, "certain": anytime.no_slack}
 """Widths of the band of a distribution, by name."""

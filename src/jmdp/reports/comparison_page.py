@@ -7,11 +7,10 @@ from typing import Any
 
 from jmdp.base import rounding
 from jmdp.base.interval import Verdict
-from jmdp.comparisons.comparison import Comparison
+from jmdp.comparisons.comparison import Comparison, WholeComparison
 from jmdp.comparisons.comparison_table import assumptions, effort, eliminated, stopped, unvaried
 from jmdp.comparisons.policy_comparison import PolicyComparison
 from jmdp.comparisons.run_comparison import RunComparison, RunComparisons
-from jmdp.comparisons.whole_comparison import WholeComparison
 from jmdp.plots.comparison_chart import comparison_chart
 from jmdp.reports.again import again, later, settings
 from jmdp.reports.comparison_tables import margin_table, means_table, one_run_table, regret_table, sampled, shared_table

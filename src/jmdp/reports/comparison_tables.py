@@ -7,10 +7,9 @@ from collections.abc import Mapping
 
 from jmdp.base.interval import Estimate
 from jmdp.base.rounding import confidence_percent, typeset, value_and_ends
-from jmdp.comparisons.comparison import Comparison
+from jmdp.comparisons.comparison import Comparison, WholeComparison
 from jmdp.comparisons.pairing import ceiling_text
 from jmdp.comparisons.run_comparison import RunComparison
-from jmdp.comparisons.whole_comparison import WholeComparison
 from jmdp.reports.page import Cell, Number, Table, percent
 from jmdp.reports.words import MOST_ROWS, name, rows_left_out
 

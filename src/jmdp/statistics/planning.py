@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 
@@ -237,11 +237,8 @@ def asked(given: Mapping[str, Any]) -> tuple[Aim, float | Margin]:
     if len(names) != 1:
         said = f"{' and '.join(names)} are given" if names else "There is nothing to plan for"
         raise SettingsError(f"{said}. Give one of difference=, precision= and margin=.")
-    if names[0] == "margin":
-        return "margin", Margin.of(given["margin"])
-    size = positive(names[0], given[names[0]])
-    assert size is not None
-    return ("difference" if names[0] == "difference" else "precision"), size
+    name = cast(Aim, names[0])
+    return name, Margin.of(given[name]) if name == "margin" else cast(float, positive(name, given[name]))
 
 
 def planned(gaps: Gaps, aim: Aim, size: float, power: float, confidence: float) -> Plan:
@@ -258,17 +255,14 @@ def planned(gaps: Gaps, aim: Aim, size: float, power: float, confidence: float) 
     found: dict[str, Any] = {}
     relative = gaps.relative_to(size)
     for one in (relative, *relative.ends()):
-        hopeless = one.hidden >= 1 or one.std.high > math.sqrt(_MOST)
-        counts = (
-            {}
-            if hopeless
-            else {
+        counts = {"fixed": math.inf}
+        if one.hidden < 1 and one.std.high <= math.sqrt(_MOST):
+            counts = {
                 "fixed": one.fixed(1.0, aim, quantile),
                 "median": one.sequential(1.0, aim, -early),
                 "most": one.sequential(1.0, aim, quantile - early),
             }
-        )
-        if hopeless or math.inf in counts.values():
+        if math.inf in counts.values():
             cut = f", and an error of {gaps.hidden:.3g} by the horizon" if gaps.hidden > size / 10 else ""
             raise SettingsError(
                 f"{aim} is {size:.3g}, and the gap has a standard deviation of {float(gaps.std):.3g}{cut}: more than "

@@ -118,11 +118,8 @@ class SampleSummary:
             self._pairs[a, b] = self._evaluation(self.samples.of(a, b), labels)
         return self._pairs[a, b]
 
-    def bounded(self, *alternatives: int) -> BoundedReturns:
-        """Bounds for these alternatives within the range of returns, which must be given."""
-        return self._bounded(self.samples.of(*alternatives))
-
-    def _bounded(self, draws: Draws) -> BoundedReturns:
+    def bounded(self, draws: Draws) -> BoundedReturns:
+        """Bounds for these samples within the range of returns, which must be given."""
         assert self.return_range is not None
         return BoundedReturns(draws, self.limits, *self.return_range, self.error)
 
@@ -164,7 +161,7 @@ class SampleSummary:
     def _gap_limits(self, draws: Draws, at: int, seen: bool = False) -> tuple[Floats, Floats]:
         """Limits of the mean gaps of the alternative in column `at` less each of the others."""
         if self.return_range is not None:
-            return self._bounded(draws).gaps_of(at)
+            return self.bounded(draws).gaps_of(at)
         n, scale = len(draws.returns), self.limits.scale
         returns, rounding = scale.divide(draws.returns), scale.divide(self.limits.rounding)
         gaps = returns[:, [at]] - returns
@@ -218,15 +215,7 @@ class SampleSummary:
         gaps = [self.gaps(reference, i, margin) for i in others]
         return needed(gaps, baseline=has_baseline, indifference=indifference, precision=precision)
 
-    def superiority(self, a: int, b: int, tolerance: float) -> Estimate:
-        """Probability that a is better than b by more than the tolerance, with an interval for any distribution."""
-        return self._chance(a, b, lambda gaps: gaps > tolerance)
-
-    def win_rate(self, a: int, b: int, tolerance: float) -> Estimate:
-        """Probability that a is better than b, and half of that of a tie, with an interval for any distribution."""
-        return self._chance(a, b, lambda gaps: 0.5 * (gaps > tolerance) + 0.5 * (gaps >= -tolerance))
-
-    def _chance(self, a: int, b: int, score: Callable[[Floats], Floats | Booleans]) -> Estimate:
+    def chance(self, a: int, b: int, score: Callable[[Floats], Floats | Booleans]) -> Estimate:
         """Mean score of the advantages of a over b: between 0 and 1, and increasing in the advantage."""
         gaps, slack = self.advantages(a, b)
         n = len(gaps)
@@ -246,10 +235,10 @@ class SampleSummary:
         slack = np.where(draws.ends[:, 0] == draws.ends[:, 1], 0.0, 2 * self.limits.cut)
         return gaps, slack + np.where(exact, 0.0, 2 * self.limits.rounding)
 
-    def scaled_pair(self, a: int, b: int) -> tuple[Floats, float]:
-        """Returns [n, 2] under the requested coupling, in units of the scale, and the variance due to rounding."""
+    def scaled(self, *alternatives: int) -> tuple[Floats, float]:
+        """Returns of these, or of all, under the requested coupling, in units of the scale; variance by rounding."""
         scale = self.limits.scale
-        returns = scale.divide(self.samples.of(a, b).one_coupling.returns)
+        returns = scale.divide(self.samples.of(*alternatives).one_coupling.returns)
         rounding = float(2 * scale.divide(self.limits.rounding))
         return np.asarray(returns), rounding * rounding  # inf if it overflows, which ** refuses
 
@@ -279,7 +268,7 @@ class SampleSummary:
             evaluation = _with_means(evaluation, mean, found.mean_error, found.gap_mean_error)
         if self.return_range is None or self.certain:
             return evaluation
-        return _within(evaluation, self._bounded(draws))
+        return _within(evaluation, self.bounded(draws))
 
     def _rule(self, n: int) -> IntervalRule:
         if self.certain:
@@ -290,7 +279,7 @@ class SampleSummary:
         """Means and limits of alternatives with equally many samples."""
         mean = mean_of(draws.returns, self.strata)
         if self.return_range is not None and not self.certain:
-            return mean, *self._bounded(draws).means
+            return mean, *self.bounded(draws).means
         off = mean_errors(draws, self.limits, self._rule(len(draws.returns)))
         return mean, mean - off, mean + off
 

@@ -41,11 +41,10 @@ from jmdp.simulators.draws import Draws
 from jmdp.simulators.functions import TabularSimulator, table_of, table_state
 from jmdp.simulators.rollouts import RolloutPlan, enough_steps, paired_draws, rollouts_at_once
 from jmdp.simulators.simulator import Simulator
-from jmdp.statistics.drawn_evaluation import SampledProblem, Stored, Within, drawn_evaluation
+from jmdp.statistics.drawn_evaluation import SampledProblem, Stored, Support, Within, drawn_evaluation
 from jmdp.statistics.limits import Limits, known_reward_bound
 from jmdp.statistics.means import IntervalRule
 from jmdp.statistics.sample_moments import SampleMoments, sample_moments
-from jmdp.statistics.sampled_distributions import Support
 
 LONGEST = 100_000_000
 """Maximum number of steps of a rollout."""
