@@ -44,7 +44,7 @@ BUGS = [
     Bug("each measure has the whole error probability", "RunQuestion.parts",
         instead("1 - (1 - self.settings.confidence) / len(names)", "self.settings.confidence"),
         RUNS + "test_several_measures_hold_jointly"),
-    Bug("samples are not run again at the end", "Course.answer", never("n > self._checked"),
+    Bug("samples are not run again at the end", "Course.answer", never("self.n > self._checked"),
         RUNS + "test_memory_that_starts_late_is_noticed"),
     Bug("a misspelt key is another purpose", "_is_close", result("False"), RUNS + "test_a_misspelt_key_is_reported"),
     Bug("seeds of generators made in a run are not noted", "_replace", first("return"),

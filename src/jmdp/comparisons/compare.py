@@ -187,7 +187,6 @@ def action_question(
         discount=gamma,
         horizon=horizon,
         reward_bound=reward_bound,
-        progress=settings.progress,
         actor=actor,
         plan=plan,
     )

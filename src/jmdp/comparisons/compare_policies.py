@@ -187,7 +187,6 @@ def policy_question(
         discount=gamma,
         horizon=plan.horizon,
         reward_bound=_reward_bound(simulator, begin, settings.assume.single().reward_bound),
-        progress=settings.progress,
         plan=plan,
         policies=list(policies.values()),
         baseline=baseline,
@@ -288,12 +287,13 @@ class PolicyQuestion(SimulatorQuestion):
 
     def between_looks(self, sampled: Sampled, pool: Pool) -> Sampled:
         """Draw independently if pairing increases the variance; attribute the variance to its sources once."""
+        if not sampled.paired or not self.plan.coupling.shared_in_a_state:
+            return sampled
+        if self.pairing_costs(sampled):
+            return replace(sampled, paired=False)
         past = sampled.samples.of(*sampled.active)
         assert isinstance(past, EpisodeDraws)
-        if sampled.paired and self.plan.coupling.shared_in_a_state and self.pairing_costs(sampled):
-            return replace(sampled, paired=False)
-        wanted = sampled.paired and self.plan.coupling.shared_in_a_state
-        if wanted and len(past.returns) >= _PROBED_FROM and past.probe is None:
+        if len(past.returns) >= _PROBED_FROM and past.probe is None:
             probe, steps = self._probe(sampled, pool)
             return replace(sampled, samples=sampled.samples.with_probe(probe, steps))
         return sampled

@@ -119,15 +119,7 @@ def run_question(
             raise SettingsError(
                 f"Design {short(name)} is a {type(run).__name__}. Give a function of the randomness: def run(luck): …"
             )
-    return RunQuestion(
-        labels=labels,
-        settings=settings,
-        progress=settings.progress,
-        runs=named,
-        baseline=baseline,
-        minimize=minimize,
-        own=own,
-    )
+    return RunQuestion(labels=labels, settings=settings, runs=named, baseline=baseline, minimize=minimize, own=own)
 
 
 def _settings_of(settings: Settings, own: Mapping[str, Mapping[str, Any]], measure: str) -> Settings:
@@ -226,7 +218,7 @@ class RunQuestion(_Question):
         """One question for each measure."""
         names = cast(RunDraws, samples.stages[0].draws).measures
         self._check_names(names)
-        common = {name: getattr(self, name) for name in ("labels", "progress", "runs", "baseline")}
+        common = {name: getattr(self, name) for name in ("labels", "runs", "baseline")}
         if names is None:
             settings = _settings_of(self.settings, self.own, "")
             return [_Question(**common, settings=settings, sign=-1.0 if self.minimize else 1.0)]

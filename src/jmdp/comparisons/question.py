@@ -39,7 +39,6 @@ class Question(ABC):
     discount: float = 1.0
     horizon: int = 1
     reward_bound: float | None = None
-    progress: bool
     sign: float = 1.0  # −1 if smaller returns are better
     baseline: str | None = None  # the alternative that the others are compared with
 

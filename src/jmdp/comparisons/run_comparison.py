@@ -135,9 +135,7 @@ class RunComparisons(Tabulated, Savable, Reportable, Mapping[str, RunComparison]
         each = next(iter(self.values()))
         together, alone = confidence_percent(self.confidence), confidence_percent(each.confidence)
         joint = f"All statements hold jointly at {together} confidence: each measure at {alone}"
-        said = [
-            wrapped(f"{len(self)} measures of {_about(each)}. {joint}.", "  "),
-        ]
+        said = [wrapped(f"{len(self)} measures of {_about(each)}. {joint}.", "  ")]
         for name, c in self.items():
             rows = aligned(table_rows(c, c.beside_reference))
             better = "smaller is better" if c.minimized else "larger is better"

@@ -151,7 +151,7 @@ def result_of(question: Question, sampled: Sampled, interrupted: bool = False) -
 def answer(question: Question, sampled: Sampled | None = None, samples: int | None = None) -> Any:
     """Draw until the comparison is decided or the budget is used up, from scratch or from `sampled`."""
     with pool_of(question.settings.pool) as pool:
-        return _Run(question, pool, sampled, question.settings.most if samples is None else samples).answer()
+        return _Run(question, pool, sampled, question.settings.most if samples is None else samples).result()
 
 
 def continued(question: Question, sampled: Sampled, samples: int, precision: Any = None) -> Any:
@@ -207,22 +207,25 @@ class Course:
         self.sampled = sampled or Sampled(DrawnSamples(k), tuple(range(k)))
         self.question, self.pool, self.budget = question, pool, budget
         self.fresh = not self.sampled.samples.stages
-        self._checked = len(self.sampled.samples)  # samples at the last check
+        self._checked = self.n  # samples at the last check
         self._open = not self.sampled.decided
+
+    @property
+    def n(self) -> int:
+        """Number of samples so far."""
+        return len(self.sampled.samples)
 
     @property
     def over(self) -> bool:
         """Whether the samples are used up, or the comparison was decided."""
-        samples = self.sampled.samples
-        n = len(samples)
-        if n >= self.budget or (self.sampled.decided and self._open):
+        if self.n >= self.budget or (self.sampled.decided and self._open):
             return True
-        return not self._open and self.question.certain(samples) and n > 0
+        return not self._open and self.question.certain(self.sampled.samples) and self.n > 0
 
     @property
     def next_look(self) -> int:
         """Number of samples at the next look."""
-        return min(self.scheduled(len(self.sampled.samples)), self.budget)
+        return min(self.scheduled(self.n), self.budget)
 
     def scheduled(self, n: int) -> int:
         """The first scheduled look after n samples. Compiled programs draw many samples as fast as one."""
@@ -236,9 +239,9 @@ class Course:
 
     def look(self, before: int) -> Sequence[Standing | None]:
         """Eliminate and decide, after samples were added up to the look that follows `before` samples."""
-        question, n = self.question, len(self.sampled.samples)
+        question, n = self.question, self.n
         if self.fresh and before < ENOUGH <= n:
-            self.check(n)
+            self.check()
         parts = question.parts(self.sampled.samples)
         standings = [examined(part, self.sampled) for part in parts]
         if not self._open or not self._decides(n):
@@ -250,16 +253,15 @@ class Course:
             self._adapt(standings)
         return standings
 
-    def check(self, n: int) -> None:
-        """Raise if samples differ when they are drawn again: once early, and once after the last of n samples."""
+    def check(self) -> None:
+        """Raise if samples differ when they are drawn again: once early, and once after the last sample."""
         self.question.check(self.sampled.samples.complete.one_coupling, late=self._checked > 0)
-        self._checked = n
+        self._checked = self.n
 
     def answer(self, interrupted: bool = False) -> Any:
         """Result from the samples so far."""
-        n = len(self.sampled.samples)
-        if n > self._checked and not (interrupted and self._checked):
-            self.check(n)
+        if self.n > self._checked and not (interrupted and self._checked):
+            self.check()
         return result_of(self.question, self.sampled, interrupted)
 
     def _decides(self, n: int) -> bool:
@@ -279,61 +281,55 @@ class Course:
             gone = [(i, known[0].reference) for i in sampled.active if i not in survivors]
             worse = gone if question.baseline is None else []
             sampled = replace(sampled, active=survivors, worse_than=(*sampled.worse_than, *worse))
-        if len(sampled.samples) < self.budget:
+        if self.n < self.budget:
             sampled = question.between_looks(sampled, self.pool)
         self.sampled = sampled
 
 
-class _Run:
-    """Sampling in progress. Blocks are admitted in order, and decisions are made at scheduled looks only."""
+class _Run(Course):
+    """A comparison whose samples a pool draws. Blocks are admitted in order, and decided on at scheduled looks only."""
 
     def __init__(self, question: Question, pool: Pool, sampled: Sampled | None, budget: int) -> None:
-        self._course = Course(question, pool, sampled, budget)
-        self._question, self._pool = question, pool
+        super().__init__(question, pool, sampled, budget)
         self._blocks: Generator[Draws, None, None] | None = None
         self._pending: list[Draws] = []
         self._begun = self._looked = time.monotonic()
         self._seconds_a_rollout = 0.0
 
-    def answer(self) -> Any:
+    def result(self) -> Any:
         """Draw until decided, or until the budget is used up."""
-        question, course, interrupted = self._question, self._course, False
+        question, interrupted = self.question, False
         try:
             with status_bar(
                 question.verb,
-                question.progress,
-                self._n,
-                course.budget,
-                question.settings.max_seconds if course.fresh else None,
+                question.settings.progress,
+                self.n,
+                self.budget,
+                question.settings.max_seconds if self.fresh else None,
                 ends_early=question.settings.samples is None,
             ) as report:
-                while not course.over and not self._spent():
+                while not self.over and not self._spent():
                     standings = self._look()
-                    report(self._n, *(self._status(standings) if question.progress else ("",)))
+                    report(self.n, *(self._status(standings) if question.settings.progress else ("",)))
         except KeyboardInterrupt:
             interrupted = True
             self._admit()
-            if self._n < 2:
+            if self.n < 2:
                 raise
         finally:
             self._cancel()
-        return course.answer(interrupted)
-
-    @property
-    def _n(self) -> int:
-        return len(self._course.sampled.samples)
+        return self.answer(interrupted)
 
     def _spent(self) -> bool:
         """Whether steps or time are used up, or would be before the next look."""
-        samples, settings = self._course.sampled.samples, self._question.settings
-        n = len(samples)
-        if n < 2 or not self._course.fresh:
+        samples, settings, n = self.sampled.samples, self.question.settings, self.n
+        if n < 2 or not self.fresh:
             return False
         if settings.max_steps is not None and samples.steps >= settings.max_steps:
             return True
         if settings.max_seconds is None:
             return False
-        ahead = (self._course.next_look - n) * len(self._course.sampled.active) * self._seconds_a_rollout
+        ahead = (self.next_look - n) * len(self.sampled.active) * self._seconds_a_rollout
         return time.monotonic() - self._begun + ahead > settings.max_seconds
 
     def _status(self, standings: Sequence[Standing | None]) -> tuple[str, str]:
@@ -341,12 +337,12 @@ class _Run:
         known = [standing for standing in standings if standing is not None]
         if len(known) < len(standings):
             return "", ""
-        question, course = self._question, self._course
+        question = self.question
         status = known[0].described(question.labels.name, question.rule)
-        if course.over:
+        if self.over:
             return status, ""
-        parts = question.parts(course.sampled.samples)
-        found = [_needed(part, course.sampled, one) for part, one in zip(parts, known, strict=True)]
+        parts = question.parts(self.sampled.samples)
+        found = [_needed(part, self.sampled, one) for part, one in zip(parts, known, strict=True)]
         ranges = [one for one in found if one is not None]
         if len(ranges) < len(found):
             return status, ""
@@ -354,35 +350,35 @@ class _Run:
         wanted = next((name for name in ("precision", "margin") if getattr(question.settings, name) is not None), "")
         said = needed_words(low, high, "samples", "this precision" if wanted == "precision" else "a decision")
         larger = f"a larger {wanted}" if wanted else "indifference= (differences that do not matter)"
-        more = f"{said}; at most {course.budget:,} will be drawn. Give a larger max_samples, or {larger}"
-        return f"{status}; {said}", more if low > course.budget else ""
+        more = f"{said}; at most {self.budget:,} will be drawn. Give a larger max_samples, or {larger}"
+        return f"{status}; {said}", more if low > self.budget else ""
 
     def _look(self) -> Sequence[Standing | None]:
         """Draw samples up to the next look, then eliminate and decide."""
-        course, before, target = self._course, self._n, self._course.next_look
+        before, target = self.n, self.next_look
         n = before
-        self._blocks = self._blocks or self._pool.ordered(self._question.work, self._arguments(before))
+        self._blocks = self._blocks or self.pool.ordered(self.question.work, self._arguments(before))
         while n < target:
             self._pending.append(next(self._blocks))
             n += len(self._pending[-1].returns)
         self._admit()
-        now, old = time.monotonic(), course.sampled
+        now, old = time.monotonic(), self.sampled
         self._seconds_a_rollout = (now - self._looked) / ((n - before) * len(old.active))
         self._looked = now
-        standings = course.look(before)
-        if (course.sampled.active, course.sampled.paired) != (old.active, old.paired):
+        standings = self.look(before)
+        if (self.sampled.active, self.sampled.paired) != (old.active, old.paired):
             self._cancel()  # blocks in flight have other alternatives
         return standings
 
     def _arguments(self, n: int) -> Iterator[tuple[int, int, tuple[int, ...], bool]]:
         """First sample, size, alternatives and pairing of each block; blocks end at looks."""
-        active, paired, budget = self._course.sampled.active, self._course.sampled.paired, self._course.budget
+        active, paired, budget = self.sampled.active, self.sampled.paired, self.budget
         while n < budget:
-            end = min(self._course.scheduled(n), budget)
+            end = min(self.scheduled(n), budget)
             while n < end:
                 rows = _LARGEST_BLOCK
-                if not self._question.compiled:
-                    rows = self._question.block_size(len(active), self._seconds_a_rollout)
+                if not self.question.compiled:
+                    rows = self.question.block_size(len(active), self._seconds_a_rollout)
                 count = min(rows, end - n)
                 yield n, count, active, paired
                 n += count
@@ -390,7 +386,7 @@ class _Run:
     def _admit(self) -> None:
         """Add the pending blocks to the samples."""
         if self._pending:
-            self._course.add(self._pending)
+            self.add(self._pending)
             self._pending = []
 
     def _cancel(self) -> None:

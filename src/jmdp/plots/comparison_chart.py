@@ -13,17 +13,7 @@ from jmdp.comparisons.run_comparison import RunComparison, RunComparisons
 from jmdp.models.coupling import Independent
 from jmdp.plots.comparison_words import Words, caption, has_baseline, plain, verdict, written
 from jmdp.plots.spread_bars import INDEPENDENT, INDEPENDENT_LABEL, SHARED, bar_limits, draw_bar
-from jmdp.plots.style import (
-    COLOURS,
-    GREY,
-    SMALL,
-    WIDTH,
-    check_drawn,
-    check_title,
-    clear_spines,
-    empty_figure,
-    wrapped,
-)
+from jmdp.plots.style import COLOURS, GREY, SMALL, WIDTH, check_drawn, check_title, clear_spines, empty_figure, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -139,15 +139,11 @@ def _found(parts: Sequence[Comparison]) -> list[tuple[str, str]]:
         found.append(("Shared randomness", "draws with equal keys are equal in all designs"))
     found += [("Sampling", _measured(part, stopped(part))) for part in parts]
     found.append(("Effort", effort(c)))
-    return [*found, *(("Gain by pairing", _measured(part, _gain(part))) for part in parts if _is_whole(part))]
+    whole = [part for part in parts if isinstance(part, WholeComparison)]
+    return [*found, *(("Gain by pairing", _measured(part, _gain(part))) for part in whole)]
 
 
-def _is_whole(c: Comparison) -> bool:
-    return isinstance(c, WholeComparison)
-
-
-def _gain(c: Comparison) -> str:
-    assert isinstance(c, WholeComparison)
+def _gain(c: WholeComparison) -> str:
     note = " Shares of the variance are estimates, no interval." * (c.pairing.shares is not None)
     return " ".join(c.pairing.sentences()) + note
 
@@ -165,10 +161,8 @@ def _trust(c: Comparison) -> list[str]:
             "the verdict on the margin uses wider intervals than the table of means: they allow for an unseen event "
             "that costs a whole episode"
         )
-    if not isinstance(c, RunComparison):
-        said.append("the numbers are about this simulator, which may differ from the real system")
-    else:
-        said.append("the numbers are about these simulations, which may differ from the real system")
+    what = "these simulations" if isinstance(c, RunComparison) else "this simulator"
+    said.append(f"the numbers are about {what}, which may differ from the real system")
     return [sentence(text) for text in said]
 
 
@@ -199,11 +193,7 @@ def _again(result: Comparison | RunComparisons, command: str | None) -> Again:
         asked += settings(minimize=(smaller or None) if isinstance(result, RunComparisons) else c.minimized or None)
         given = [("runs", f"a dictionary of functions: {names}")]
         return again(command, given, "jmdp.compare_runs", ["runs,", *asked])
-    asked += settings(
-        discount=c.discount,
-        coupling=c.summary.coupling,
-        horizon=c.horizon,
-    )
+    asked += settings(discount=c.discount, coupling=c.summary.coupling, horizon=c.horizon)
     given = [("simulator", c.simulator)]
     if isinstance(c, PolicyComparison):
         given.append(("policies", f"a dictionary of policies: {names}"))

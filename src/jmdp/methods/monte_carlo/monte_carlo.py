@@ -212,10 +212,8 @@ class MonteCarlo(Method[Evaluation]):
         kept = replace(self, samples=len(drawn[0].returns))
         table = table_of(simulator)
         labels = Labels("state", len(states), tuple(names), integers=table is not None and table.states.integers)
-        limits, rule = (
-            Limits.of_draws(drawn, discount, horizon, bound),
-            IntervalRule.fixed(kept.samples, self.confidence),
-        )
+        limits = Limits.of_draws(drawn, discount, horizon, bound)
+        rule = IntervalRule.fixed(kept.samples, self.confidence)
         exact = IntervalRule.certain(self.confidence)  # if nothing is random; unchecked simulators may hide randomness
         return drawn_evaluation(
             SampledProblem(kept, coupling, labels, actions, discount),
