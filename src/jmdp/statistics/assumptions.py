@@ -79,16 +79,13 @@ def positive(name: str, value: Any) -> float | None:
     """The value as a finite float > 0, or None."""
     if value is None:
         return None
-    number = real_number(value)
-    if not 0 < number < np.inf:
-        raise SettingsError(f"{name} is {short(value)}. Give a number > 0, or None.")
-    return number
+    return _number(name, value, lambda number: 0 < number < np.inf, "Give a number > 0, or None.")
 
 
-def _tolerance(value: Any) -> float:
+def _number(name: str, value: Any, fits: Callable[[float], bool], give: str) -> float:
     number = real_number(value)
-    if not 0 <= number < np.inf:
-        raise SettingsError(f"tie_tolerance is {short(value)}. Give a number ≥ 0.")
+    if not fits(number):
+        raise SettingsError(f"{name} is {short(value)}. {give}")
     return number
 
 
@@ -109,16 +106,9 @@ _WIDEST_RANGE = 2.0**1000
 """Sums of so large returns are finite."""
 
 
-def _rarest(value: Any) -> float:
-    number = real_number(value)
-    if not 0 < number < 1:
-        raise SettingsError(f"rarest is {short(value)}. Give a probability, e.g. 1/20.")
-    return number
-
-
 _CHECKS: dict[str, Callable[[Any], Any]] = {
     "return_range": _range,
     "largest_loss": partial(positive, "largest_loss"),
-    "rarest": _rarest,
-    "tie_tolerance": _tolerance,
+    "rarest": lambda value: _number("rarest", value, lambda x: 0 < x < 1, "Give a probability, e.g. 1/20."),
+    "tie_tolerance": lambda value: _number("tie_tolerance", value, lambda x: 0 <= x < np.inf, "Give a number ≥ 0."),
 }

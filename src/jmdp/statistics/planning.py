@@ -125,6 +125,13 @@ class Gaps:
                 return n
         return math.inf
 
+    def counts(self, aim: Aim, quantile: float, early: float) -> tuple[float, float, float]:
+        """Samples chosen in advance for a size of 1, and those of sequential sampling: median, and at this quantile."""
+        if self.hidden >= 1 or self.std.high > math.sqrt(_MOST):
+            return math.inf, math.inf, math.inf
+        late = self.sequential(1.0, aim, quantile - early)
+        return self.fixed(1.0, aim, quantile), self.sequential(1.0, aim, -early), late
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Plan:
@@ -252,26 +259,17 @@ def planned(gaps: Gaps, aim: Aim, size: float, power: float, confidence: float) 
             f"All {gaps.samples} gaps of the pilot are equal, so their standard deviation is not known. Draw a larger "
             "pilot."
         )
-    found: dict[str, Any] = {}
     relative = gaps.relative_to(size)
-    for one in (relative, *relative.ends()):
-        counts = {"fixed": math.inf}
-        if one.hidden < 1 and one.std.high <= math.sqrt(_MOST):
-            counts = {
-                "fixed": one.fixed(1.0, aim, quantile),
-                "median": one.sequential(1.0, aim, -early),
-                "most": one.sequential(1.0, aim, quantile - early),
-            }
-        if math.inf in counts.values():
-            cut = f", and an error of {gaps.hidden:.3g} by the horizon" if gaps.hidden > size / 10 else ""
-            raise SettingsError(
-                f"{aim} is {size:.3g}, and the gap has a standard deviation of {float(gaps.std):.3g}{cut}: more than "
-                f"{_MOST:,} pairs. Give a larger {aim}."
-            )
-        for name, n in counts.items():
-            found.setdefault(name, n)
-            low, high = found.get(f"{name}_range", (n, n))
-            found[f"{name}_range"] = min(low, n), max(high, n)
+    counts = [one.counts(aim, quantile, early) for one in (relative, *relative.ends())]
+    if any(math.inf in one for one in counts):
+        cut = f", and an error of {gaps.hidden:.3g} by the horizon" if gaps.hidden > size / 10 else ""
+        raise SettingsError(
+            f"{aim} is {size:.3g}, and the gap has a standard deviation of {float(gaps.std):.3g}{cut}: more than "
+            f"{_MOST:,} pairs. Give a larger {aim}."
+        )
+    found: dict[str, Any] = {}
+    for name, values in zip(("fixed", "median", "most"), zip(*counts, strict=True), strict=True):
+        found |= {name: values[0], f"{name}_range": (min(values), max(values))}
     return Plan(
         aim=aim, size=size, power=power, confidence=confidence, std=gaps.std, pilot=gaps.samples or None, **found
     )
