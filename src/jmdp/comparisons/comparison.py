@@ -343,7 +343,7 @@ class Comparison(Tabulated, Savable, Reportable):
 
     def reversals(self) -> list[Unseen]:
         """For each verdict on `best`, or else on the gaps to `reference`, what would reverse it."""
-        middle = self.best or self.reference
+        middle = self.reference if self.best is None else self.best
         others = [name for name in self.actions if name != middle]
         found = [self.unseen_between(middle, name) or self.unseen_between(name, middle) for name in others]
         return [one for one in found if one is not None]
