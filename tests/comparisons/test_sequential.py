@@ -235,7 +235,7 @@ def test_a_range_decides_between_constant_returns():
         constant(0.0, 0.0), seed=0, precision=0.01, progress=False, assume=jmdp.Assumptions(return_range=(0, 1))
     )
     assert precise.outcome is jmdp.Outcome.PRECISE
-    assert precise.gap("d0", "d1").mean_interval.width <= 0.2
+    assert precise.gap("d0", "d1").mean_interval.width <= 0.02
 
 
 class Still(Simulator):
