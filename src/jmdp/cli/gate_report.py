@@ -121,10 +121,8 @@ class GateReport:
     def _notes(self) -> list[str]:
         """What the interval assumes."""
         found, said = self.found, []
-        if found.summary.limits.assumption is not None:
-            said.append(
-                f"Episodes are cut at step {found.horizon}. It is assumed that {found.summary.limits.assumption}"
-            )
+        if found.limits.assumption is not None:
+            said.append(f"Episodes are cut at step {found.horizon}. It is assumed that {found.limits.assumption}")
         if found.return_range is not None:
             least, most = map(exactly, found.return_range)
             return [*said, f"The interval is valid whenever sampling stops, for any returns in [{least}, {most}]"]

@@ -29,6 +29,7 @@ from jmdp.results.outcome import Outcome
 from jmdp.results.result import Tabulated, figure, forgotten
 from jmdp.simulators.episodes import EpisodeDraws
 from jmdp.statistics.drawn_samples import DrawnSamples
+from jmdp.statistics.limits import Limits
 from jmdp.statistics.margins import Margin
 from jmdp.statistics.planning import FEWEST, Plan, asked, planned
 from jmdp.statistics.sample_summary import SampleSummary
@@ -103,6 +104,11 @@ class Comparison(Tabulated, Savable, Reportable):
     def confidence(self) -> float:
         """Confidence level of the decision."""
         return self.summary.confidence
+
+    @property
+    def limits(self) -> Limits:
+        """Errors of returns by the horizon and by rounding."""
+        return self.summary.limits
 
     @property
     def return_range(self) -> tuple[float, float] | None:
@@ -297,8 +303,8 @@ class Comparison(Tabulated, Savable, Reportable):
         """
         a = self._at(action)
         draws = self.draws.complete.one_coupling
-        returns, ends, limits = draws.returns, draws.ends, self.summary.limits
-        hidden = np.where((ends != ends[:, [a]]).any(axis=1), 2 * limits.cut, 0.0) + 2 * limits.rounding
+        returns, ends = draws.returns, draws.ends
+        hidden = np.where((ends != ends[:, [a]]).any(axis=1), 2 * self.limits.cut, 0.0) + 2 * self.limits.rounding
         most = math.inf if self.return_range is None else self.return_range[1] - self.return_range[0]
         values = (self.sign * returns).max(axis=1) - self.sign * returns[:, a]
         error = 0.0 if self.summary.certain else 1 - self.confidence

@@ -170,10 +170,10 @@ def assumptions(c: Comparison) -> list[str]:
             f"loaded from a file of version {c.file_version}: the outcome is as recorded, the intervals are computed "
             "anew"
         )
-    if c.summary.limits.assumption is not None:
+    if c.limits.assumption is not None:
         lines.append(
             f"{c.run}s are cut at step {c.horizon}; the intervals allow for later rewards, assuming that "
-            f"{c.summary.limits.assumption}. If they can be larger, give assume=jmdp.Assumptions(reward_bound=…)"
+            f"{c.limits.assumption}. If they can be larger, give assume=jmdp.Assumptions(reward_bound=…)"
         )
     if c.outcome is Outcome.DETERMINISTIC:
         return lines

@@ -54,6 +54,11 @@ class NotWorse:
             return Verdict.YES
         return Verdict.NO if self.excess.low > 0 else Verdict.UNKNOWN
 
+    @property
+    def margin_known(self) -> bool:
+        """False if the margin is relative to a mean that may be 0."""
+        return not self.margin.relative or self.change is not None
+
     def smallest_loss(self, samples: int) -> float:
         """The loss of the mean that so many samples find with a probability of about 90%: then the verdict is NO.
 
@@ -89,7 +94,7 @@ class NotWorse:
             nothing = "all returns are 0, so nothing is known about their size"
             few = "too few samples for an interval" if self.samples < ENOUGH else nothing
             return f"undecided: {few} ({self.effort})"
-        if self.margin.relative and self.change is None:
+        if not self.margin_known:
             mean = rounding.with_ends(self.old_mean, digits=6)
             return (
                 f"undecided: the mean return of {self.old} is {mean}, not clearly away from 0, so {self.margin} of it "
