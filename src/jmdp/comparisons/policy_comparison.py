@@ -113,7 +113,9 @@ class ByStart(Tabulated):
 
         Between: Σ p_s (m_s − m)² less Σ p_s (1 − p_s) v_s/n_s, the part due to sampling errors of the means m_s.
         """
-        gaps, numbers = self._paired_gaps(self.policies.index(policy))
+        i, r, n = self.policies.index(policy), self.policies.index(self.reference), self.draws.paired
+        gaps, starts = self.draws.returns[:n, i] - self.draws.returns[:n, r], self.draws.starts[:n]
+        numbers = np.where(starts[:, i] == starts[:, r], starts[:, i], -1)
         p, m, v, error = [], [], [], []
         for number, probability in enumerate(self.starts.probabilities):
             here = gaps[numbers == number]
@@ -127,12 +129,6 @@ class ByStart(Tabulated):
         weight = np.array(p) / sum(p)
         spread = float(weight @ (np.array(m) - weight @ np.array(m)) ** 2)
         return VarianceSplit(float(weight @ v), max(0.0, spread - float((weight * (1 - weight)) @ error)))
-
-    def _paired_gaps(self, i: int) -> tuple[Floats, Any]:
-        r, n = self.policies.index(self.reference), self.draws.paired
-        returns, starts = self.draws.returns[:n], self.draws.starts[:n]
-        same = starts[:, i] == starts[:, r]
-        return (returns[:, i] - returns[:, r])[same], starts[same, i]
 
     def _at(self, number: int, i: int) -> SampleSummary | None:
         """The samples in which a policy has this start; None if there are none."""

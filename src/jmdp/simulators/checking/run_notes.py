@@ -64,8 +64,8 @@ class RunNotes:
 
     def _again(self) -> Iterator[str]:
         for design, luck in self._runs:
-            for key, count in luck.counts.items():
-                if count > 1:
+            for (kind, key), count in luck.noted.items():
+                if kind == "number" and count > 1:
                     said = ", ".join(map(repr, key))
                     yield (
                         f"Design {short(design)} used the random number ({said}) {count} times in one run, and it is "
@@ -88,7 +88,7 @@ class RunNotes:
     def _near_purposes(self) -> Iterator[str]:
         used: defaultdict[str, set[Purpose]] = defaultdict(set)
         for design, luck in self._runs:
-            used[design] |= luck.purposes
+            used[design] |= {(kind, *_words(key)) for kind, key in luck.noted}
         for one, other in combinations(used, 2):
             mine, theirs = sorted(used[one] - used[other]), sorted(used[other] - used[one])
             if max(len(mine), len(theirs)) > _MANY:  # names of things, not purposes
@@ -103,14 +103,13 @@ class RunNotes:
 
 
 class _NotingLuck(Luck):
-    """Randomness that notes which keys are used, and how often each single number."""
+    """Randomness that notes how often each key is used, and for what."""
 
-    __slots__ = ("counts", "purposes", "seeds")
+    __slots__ = ("noted", "seeds")
 
     def __init__(self, shock: Shock) -> None:
         super().__init__(shock)
-        self.counts: Counter[tuple[Key, ...]] = Counter()
-        self.purposes: set[Purpose] = set()
+        self.noted: Counter[tuple[str, Key]] = Counter()
         self.seeds: set[str] = set()  # that other generators were given
 
     @property
@@ -118,16 +117,15 @@ class _NotingLuck(Luck):
         return self._usage is not None and self._usage.used
 
     def __getitem__(self, key: Key) -> np.random.Generator:
-        self.purposes.add(("generator", *_words(key)))
+        self.noted["generator", key] += 1
         return super().__getitem__(key)
 
     def seed(self, *key: Key) -> int:
-        self.purposes.add(("seed", *_words(key)))
+        self.noted["seed", key] += 1
         return super().seed(*key)
 
     def _uniform(self, key: tuple[Key, ...]) -> float:
-        self.counts[key] += 1
-        self.purposes.add(("number", *_words(key)))
+        self.noted["number", key] += 1
         return super()._uniform(key)
 
 
