@@ -276,7 +276,7 @@ class Slow(Simulator):
         u = shock.uniform()
         while time.perf_counter() < until:
             pass
-        return Step(u + 1e-6 * self.actions.index(action), 1, True)
+        return Step(u * (1 + self.actions.index(action)), 1, True)
 
     def start(self, shock):
         return 0

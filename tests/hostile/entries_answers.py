@@ -98,7 +98,7 @@ def _ordered(found: Any, given: object) -> str | None:
 
 def _aim(rng: np.random.Generator, kinds: int) -> Arguments:
     """One of difference, precision and margin."""
-    given = [{"difference": 0.5}, {"precision": 0.5}, {"margin": "20%"}]
+    given = [{"difference": 0.5}, {"precision": 0.5}, {"margin": 2.0}]
     return {"difference": None, "precision": None, "margin": None} | given[rng.integers(kinds)]
 
 

@@ -120,7 +120,7 @@ def test_the_simulator_passes_its_checks_and_travels(world):
 
 def test_compare_takes_the_simulator_with_its_own_policy():
     world = WORLDS["queue"]
-    found = jmdp.compare(world.simulator, (3, 2), world.simulator.policies["threshold"], seed=0, samples=200)
+    found = jmdp.compare(world.simulator, world.simulator.policies["threshold"], state=(3, 2), seed=0, samples=200)
     exact = jmdp.evaluate(world.model, world.policies["threshold"], jmdp.Synchronous())
     gap = exact.gap("3 | class 2", "admit", "reject").mean
     assert abs(found.evaluation.gap("here", "admit", "reject").mean - gap) <= 0.1
@@ -143,6 +143,6 @@ def test_policies_compare_alike_as_table_and_as_simulator(world, old, new):
     cut = 0.9**80 * 2 * world.model.reward_bound / (1 - 0.9)
     for source, policies in ((world, world.policies), (world.simulator, world.simulator.policies)):
         chosen = {name: policies[name] for name in (old, new)}
-        found = jmdp.compare_policies(source, chosen, seed=0, samples=64, precision=1e-9, horizon=80, progress=False)
+        found = jmdp.compare_policies(source, chosen, seed=0, max_samples=64, precision=1e-9, horizon=80, progress=False)
         gap = found.draws.returns[:, 1] - found.draws.returns[:, 0]
         assert abs(gap.mean() - (exact[new] - exact[old])) <= 5 * gap.std() / 8 + cut

@@ -88,7 +88,9 @@ def _needed(question: Question, sampled: Sampled, standing: Standing) -> tuple[f
 
 def _precise(question: Question, sampled: Sampled, reference: int) -> bool:
     """Whether all mean gaps, or those to the baseline, are known to ± `precision`, or were the same in many samples."""
-    wide, many = 2 * (question.settings.precision or 0.0), len(sampled.samples) >= _MANY
+    settings = question.settings
+    wide = 2 * (settings.precision or 0.0)
+    many = len(sampled.samples) >= _MANY and settings.assume.return_range is None  # a range has an interval
     summary, active = question.summary(sampled), sampled.active
     others = [i for i in active if i != reference] if question.rule.baseline is None else []
     for i in (reference, *others):  # most often those of the first are not known
