@@ -41,7 +41,7 @@ def imports(module: str, *, typing: bool = True) -> set[str]:
     """Modules of ours that it imports, inside functions too; for type checkers only if `typing`."""
     tree, found = ast.parse(MODULES[module].read_text(encoding="utf-8")), set()
     if not typing:
-        tree.body = [node for node in tree.body if not ast.unparse(node).startswith("if TYPE_CHECKING:")]
+        tree.body = [node for node in tree.body if not _is_for_type_checkers(node)]
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "jmdp":
             for alias in node.names:
@@ -50,6 +50,10 @@ def imports(module: str, *, typing: bool = True) -> set[str]:
         elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names if alias.name.split(".")[0] == "jmdp"}
     return found - {module}
+
+
+def _is_for_type_checkers(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
 
 GRAPH = {module: imports(module) for module in MODULES}
