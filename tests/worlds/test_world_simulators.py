@@ -143,6 +143,8 @@ def test_policies_compare_alike_as_table_and_as_simulator(world, old, new):
     cut = 0.9**80 * 2 * world.model.reward_bound / (1 - 0.9)
     for source, policies in ((world, world.policies), (world.simulator, world.simulator.policies)):
         chosen = {name: policies[name] for name in (old, new)}
-        found = jmdp.compare_policies(source, chosen, seed=0, max_samples=64, precision=1e-9, horizon=80, progress=False)
+        found = jmdp.compare_policies(
+            source, chosen, seed=0, max_samples=64, precision=1e-9, horizon=80, progress=False
+        )
         gap = found.draws.returns[:, 1] - found.draws.returns[:, 0]
         assert abs(gap.mean() - (exact[new] - exact[old])) <= 5 * gap.std() / 8 + cut
