@@ -62,7 +62,8 @@ def watch(runs, samples, opposite=False):
     for run in range(runs):
         missed, found = False, None
         for found in looks(model, pair, run, samples):
-            missed |= mean not in found.gap("new", "old").mean_interval
+            interval = found.gap("new", "old").mean_interval
+            missed |= interval is not None and mean not in interval  # samples with too long tails have none
         ever += missed
         gaps = found.draws.returns[:, 1] - found.draws.returns[:, 0]
         fixed = student.ppf(0.975, len(gaps) - 1) * gaps.std(ddof=1) / math.sqrt(len(gaps))
