@@ -202,7 +202,7 @@ def tying_problem(rng):
     """A model that ends within three steps, whose rewards are few and of any scale, and a policy."""
     S, K, A = int(rng.integers(2, 5)), int(rng.integers(1, 3)), int(rng.integers(2, 4))
     discount = float(rng.choice([0.0, 5e-324, 0.25, 0.5, 0.5, 0.75, 0.9, 1 - 2.0**-53]))
-    unit = 10.0 ** rng.uniform(-320, 150) * min(1.0, 1e3 * (1 - discount)) / 100
+    unit = 10.0 ** rng.uniform(-320, 150) * min(1.0, 1 - discount) / 100
     small = np.array([-4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0, discount, -discount])
     reward = rng.choice(small, size=(S, K, A)) * unit
     if rng.random() < 0.2:
