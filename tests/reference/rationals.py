@@ -12,6 +12,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import product
 
+import numpy as np
 from flint import fmpq, fmpq_mat
 
 from jmdp.models.exact import ExactStep
@@ -112,6 +113,9 @@ def violations(evaluation, truth: Truth) -> list[str]:
     for i, (s, a) in enumerate(truth.coordinates):
         if not contains(evaluation.mean_interval(s, a), truth.mean[i]):
             found.append(f"mean of {s, a}")
+        error = float(np.broadcast_to(evaluation.certificate.mean_error, evaluation.mean.shape)[s, a])
+        if error < math.inf and abs(exact(evaluation.mean[s, a]) - truth.mean[i]) > exact(error):
+            found.append(f"stored error of the mean of {s, a}")
         for j, (t, b) in enumerate(truth.coordinates[i:], start=i):
             right = truth.covariance(s, a, t, b)
             if not contains(evaluation.cross_covariance_interval(s, a, t, b), right):
