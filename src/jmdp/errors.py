@@ -32,6 +32,22 @@ class SimulatorError(JMDPError, ValueError):
     """Simulator that cannot be used for comparisons under shared randomness."""
 
 
+class WorkerError(SimulatorError):
+    """Worker process that ended while it ran a block, again and again.
+
+    `killed` is True if it was ended from outside: by SIGKILL or SIGTERM, with its machine, or because it did not run at
+    all. Nothing is then known about the block, and the same call can be repeated. Otherwise the block ends its process,
+    or takes longer than `time_limit`.
+    """
+
+    def __init__(self, message: str, killed: bool) -> None:
+        super().__init__(message)
+        self.killed = killed
+
+    def __reduce__(self) -> tuple[type[WorkerError], tuple[str, bool]]:
+        return type(self), (self.args[0], self.killed)
+
+
 class MemoryBudgetError(JMDPError, MemoryError):
     """Method that would exceed its memory limit; raised before anything is allocated."""
 
