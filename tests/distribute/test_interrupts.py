@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from process_kills import children, soak
 from test_pools import blocks, processes, slow_first
 
 import jmdp
@@ -31,20 +32,6 @@ if __name__ == "__main__":
                 os._exit(0)
             time.sleep(9999)  # the consumer
 """
-
-
-def children(pid: int) -> list[int]:
-    """Worker processes of a process; multiprocessing has one more process, which ends with it."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((path / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            command = (path / "cmdline").read_bytes()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if parent == pid and b"spawn_main" in command:
-            found.append(int(path.name))
-    return found
 
 
 def is_alive(pid: int) -> bool:
@@ -101,3 +88,12 @@ def test_forgotten_pools_end_their_workers():
     del pool, found
     gc.collect()
     all_end(workers)
+
+
+def test_a_soak_with_kills_changes_nothing_and_leaves_nothing_behind():
+    """At least two calls and three kills; thirty minutes in the long run: tests/distribute/process_kills.py."""
+    _, different, _, _, marks = soak(0.1, 3.0, seed=43, say=False)
+    assert not different
+    assert abs(marks[-1][1] - marks[0][1]) <= 6  # a worker that is being replaced has three
+    assert marks[-1][0] < marks[0][0] + 30  # MB
+    assert not children(os.getpid())

@@ -22,6 +22,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from jmdp.base.interrupts import deferred_interrupts
@@ -57,7 +58,7 @@ class WorkerProcess:
         context = multiprocessing.get_context("spawn")
         self.connection, other = context.Pipe()
         descriptor, self._stack_path = tempfile.mkstemp(prefix="jmdp-stack-", suffix=".txt")
-        self._stack = os.fdopen(descriptor, errors="replace")
+        os.close(descriptor)
         self._begun = time.monotonic()  # of the block that runs
         self._limit: float | None = None  # of the last block sent
         self._late = False
@@ -125,9 +126,9 @@ class WorkerProcess:
         self._process.join()
         self._process.close()
         self.connection.close()
-        with self._stack:
-            stack = self._stack.read(_LONGEST_STACK)
+        stack = ""
         with contextlib.suppress(OSError):
+            stack = Path(self._stack_path).read_text(errors="replace")[:_LONGEST_STACK]
             os.unlink(self._stack_path)
         if stack:
             return End(f"took more than {self._limit:g} s (time_limit)", False, stack)
@@ -173,10 +174,9 @@ def serve(connection: Connection, parent: int, stack_path: str) -> None:
         os.setpgid(0, 0)
         os.register_at_fork(after_in_child=connection.close)
     tasks: queue.SimpleQueue[_Task] = queue.SimpleQueue()
-    with open(stack_path, "r+b") as stack, contextlib.suppress(OSError):  # the parent has closed the pipe
-        with contextlib.suppress(OSError):  # Windows does not unlink open files
-            os.unlink(stack_path)
-        threading.Thread(target=_read, args=(connection, parent, tasks), daemon=True).start()
+    reader = threading.Thread(target=_read, args=(connection, parent, tasks, stack_path), daemon=True)
+    with open(stack_path, "wb") as stack, contextlib.suppress(OSError):  # the parent has closed the pipe
+        reader.start()
         worker = os.getpid()
         while True:
             answer = tasks.get().answer(stack)
@@ -185,7 +185,7 @@ def serve(connection: Connection, parent: int, stack_path: str) -> None:
             connection.send_bytes(answer)
 
 
-def _read(connection: Connection, parent: int, tasks: queue.SimpleQueue[_Task]) -> None:
+def _read(connection: Connection, parent: int, tasks: queue.SimpleQueue[_Task], stack_path: str) -> None:
     works: dict[bytes, _Work] = {}
     waiting: dict[int, _Task] = {}
     try:
@@ -207,6 +207,8 @@ def _read(connection: Connection, parent: int, tasks: queue.SimpleQueue[_Task]) 
                     if number in waiting:
                         waiting[number].cancelled = True
     finally:  # the pipe is closed, a message is incomplete, or the parent has ended
+        with contextlib.suppress(OSError):
+            os.unlink(stack_path)
         if hasattr(os, "killpg"):
             os.killpg(0, signal.SIGKILL)
         os._exit(1)
