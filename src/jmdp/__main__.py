@@ -2,7 +2,7 @@
 
 import sys
 
-from jmdp.cli import main
+from jmdp_command import main
 
 if __name__ == "__main__":
     sys.exit(main())

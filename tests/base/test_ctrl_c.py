@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 import sys
@@ -188,6 +189,70 @@ def test_other_threads_are_left_alone():
     thread.start()
     thread.join()
     assert seen == [False]
+
+
+def test_within_asyncio_run_it_interrupts_the_call_and_ends_the_run():
+    handlers, reached = [], []
+
+    @interruptible
+    def work():
+        with deferred_interrupts() as interrupted:
+            press()
+            reached.append(interrupted())
+        press()
+        reached.append("not interrupted")
+
+    async def program():
+        handlers.append(signal.getsignal(signal.SIGINT))
+        try:
+            work()
+        finally:
+            handlers.append(signal.getsignal(signal.SIGINT))
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(program())
+    assert reached == [True]
+    assert handlers[0] is handlers[1] is not signal.default_int_handler
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="POSIX")
+def test_in_a_thread_of_asyncio_nothing_is_deferred():
+    @interruptible
+    def work():
+        with deferred_interrupts() as interrupted:
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            ended.wait(60)
+            return interrupted()
+
+    async def program():
+        try:
+            await asyncio.to_thread(work)
+        finally:
+            ended.set()
+
+    ended = threading.Event()
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(program())
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="POSIX")
+def test_a_handler_that_an_asyncio_program_added_stays():
+    seen = []
+
+    @interruptible
+    def work():
+        press()
+        return "complete"
+
+    async def program():
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, seen.append, 1)
+        found = work()
+        while not seen:
+            await asyncio.sleep(0.01)
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
+        return found
+
+    assert asyncio.run(program()) == "complete"
 
 
 def test_one_that_waits_is_not_lost_when_the_call_raises():

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import jmdp
-from jmdp.distribute import Pool, ProcessPool, SerialPool, check_pool, pool_of, worker_process
+from jmdp.distribute import Pool, ProcessPool, SerialPool, check_pool, pool_of, pools, worker_process
 from jmdp.distribute import process_pool as module
 from jmdp.distribute.pickling import Parcel, sendable, unpickled
 from jmdp.errors import SettingsError, SimulatorError, WorkerError
@@ -620,3 +620,74 @@ def test_blocks_have_one_thread(pool):
             (found,) = one.ordered(threads_of_blas, blocks(1))
             assert set(found) == {1}
         assert threads_of_blas(0) == before
+
+
+def wide_product(seed: int) -> np.ndarray:
+    """A product whose last bits depend on the number of threads, on many machines."""
+    return (a := np.random.default_rng(seed).standard_normal((301, 700))) @ a.T
+
+
+class Overlapping:
+    """Work of two threads: the first to begin ends while the second is inside."""
+
+    def __init__(self) -> None:
+        self.both, self.one_ended = threading.Barrier(2, timeout=60), threading.Event()
+        self.inside: list[list[int]] = []
+
+    def __call__(self, number: int) -> np.ndarray:
+        self.both.wait()
+        if number == 1:
+            assert self.one_ended.wait(60)
+        self.inside.append(threads_of_blas(0))
+        return wide_product(number)
+
+
+def test_overlapping_calls_in_threads_have_one_thread_each_until_the_last_one_ends():
+    from threadpoolctl import threadpool_limits
+
+    expected = digest(SerialPool().ordered(wide_product, blocks(2)))
+    with threadpool_limits(2):
+        before = threads_of_blas(0)
+        for _ in range(3):
+            work, found = Overlapping(), {}
+
+            def call(number, work=work, found=found):
+                (found[number],) = SerialPool().ordered(work, [(number,)])
+                if number == 0:
+                    work.one_ended.set()
+
+            threads = [threading.Thread(target=call, args=(i,)) for i in range(2)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert [set(threads_of) for threads_of in work.inside] == [{1}, {1}]
+            assert digest([found[0], found[1]]) == expected
+            assert threads_of_blas(0) == before
+
+
+def test_a_library_found_within_a_block_is_limited_from_the_next_one_on(monkeypatch):
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(2):
+        before = threads_of_blas(0)
+        with pools.one_thread(), threadpool_limits(2):  # as a new library has
+            monkeypatch.setattr(pools, "_known", (-1, None, None))
+            with pools.one_thread():
+                assert set(threads_of_blas(0)) == {1}
+            assert set(threads_of_blas(0)) == {1}
+        assert threads_of_blas(0) == before
+
+
+def without_memory(i: int, text: str) -> bytearray:
+    if text:
+        raise MemoryError(text)
+    return bytearray(1 << 60)
+
+
+def test_a_block_without_memory_is_named(pool):
+    for one in (SerialPool(), pool):
+        with pytest.raises(MemoryError, match=r"arguments \(7, ''\).*fewer workers.*fewer alternatives"):
+            list(one.ordered(without_memory, [(7, "")]))
+        with pytest.raises(MemoryError, match=r"^of the simulator$"):
+            list(one.ordered(without_memory, [(7, "of the simulator")]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planted.changes import first, instead, never, result, without
+from planted.changes import always, first, instead, never, result, without
 from planted.planting import Bug
 
 PURPOSE = "base/test_luck_by_purpose.py::"
@@ -136,8 +136,12 @@ BUGS = [
         TRIAL + "test_hidden_randomness_is_refused_by_name[InGeneratorObject]"),
     # Pools.
     Bug("blocks use all threads", "one_thread",
-        instead("_thread_limits().limit(limits=1)", "__import__('contextlib').nullcontext()"),
+        instead("per_process.limit(limits=1)", "per_process.limit()"),
         POOLS + "test_blocks_have_one_thread"),
+    Bug("a lack of memory has no text", "run_block", never("str(error)"),
+        POOLS + "test_a_block_without_memory_is_named"),
+    Bug("the first of two threads lifts the limit of the other", "one_thread", always("_users == 0"),
+        POOLS + "test_overlapping_calls_in_threads_have_one_thread_each_until_the_last_one_ends"),
     Bug("the block of a dead worker is lost", "ProcessPool._lose",
         instead("block.call.unsent.append(block)", "setattr(block, 'answer', (True, b'N.'))"),
         POOLS + "test_blocks_of_dead_workers_are_run_again"),
@@ -177,8 +181,10 @@ BUGS = [
         INTERRUPTED + "test_an_import_is_completed"),
     Bug("a deferred Ctrl-C is lost", "deferred_interrupts", never("handler.waiting"),
         INTERRUPTED + "test_one_that_a_block_did_not_see_is_raised_after_it"),
-    Bug("damaged files of compiled code are used", "_check", never("hashlib.sha256(...)"),
+    Bug("Ctrl-C in asyncio.run waits for the end of a call", "_is_asyncio_run", result("False"),
+        INTERRUPTED + "test_within_asyncio_run_it_interrupts_the_call_and_ends_the_run"),
+    Bug("damaged files of compiled code are used", "_is_intact", result("(folder / 'checksum').exists()"),
         CACHE + "test_damaged_files_are_not_used[*.nbc-damages3]"),
-    Bug("compiled code is found by the name of its file only", "_CheckedFiles.load", instead("found[0] == key", "True"),
-        CACHE + "test_entries_under_the_name_of_another_are_not_used"),
+    Bug("compiled code of another version of a kernel is used", "_folders", instead("_sources()", "b''"),
+        CACHE + "test_what_code_depends_on_is_in_the_name[another kernel]"),
 ]  # fmt: skip

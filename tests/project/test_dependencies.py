@@ -59,7 +59,7 @@ def modules(folder):
     """Top-level packages that files of this folder import, anywhere in them, by statement or by name."""
     tests = ROOT / "tests"
     scripts = (*tests.iterdir(), *tests.rglob("*.py"), *(ROOT / "docs").glob("*.py"))
-    own = {"jmdp", "benchmarks", "examples", *(path.stem for path in scripts)}
+    own = {"jmdp", "jmdp_command", "benchmarks", "examples", *(path.stem for path in scripts)}
     for path in (ROOT / folder).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = []

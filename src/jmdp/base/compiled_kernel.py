@@ -1,180 +1,197 @@
 """Compilation of kernels by numba, with a cache on disk that may be missing, read-only, full or damaged.
 
-numba stores compiled code in pickled files and trusts them: a truncated file raises an error of pickle, a changed byte
-may be run as machine code, and two processes that compile different signatures of one function at the same time may
-store one under the name of the other. Here every file has a checksum and every entry its key, and what does not match
-is compiled again. So is a kernel that calls a changed one of another module, which numba does not notice.
+numba stores compiled code in pickled files and trusts them, and it does not notice that a kernel of another file has
+changed. So each kernel has a folder for each list of argument types, named by a digest of all that the code depends on.
+Beside numba's files is their checksum: what does not match is compiled again, under a lock. Where that fails, the
+kernel is compiled without a cache. Only public names of numba are used.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
-import pickle
+import platform
+import threading
 import warnings
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
 import numba
-from numba.core.caching import FunctionCache, IndexDataCacheFile
+import numpy as np
 
 T = TypeVar("T")
 
 _config: Any = numba.config
 
-_DIGEST = hashlib.sha256().digest_size
+_PATIENCE = 60
+"""Seconds to wait for another process that compiles the same kernel."""
+
+
+def compiled_part(**options: Any) -> Callable[[Callable[..., T]], Callable[..., T]]:
+    """Compile a part of kernels together with each kernel that calls it, with these options of `njit`."""
+    return cast(Callable[[Callable[..., T]], Callable[..., T]], numba.njit(nogil=True, **options))
 
 
 def compiled(*signatures: Any, **options: Any) -> Callable[[Callable[..., T]], Callable[..., T]]:
-    """Compile a function that releases the GIL, or load the result from numba's cache, with these options of `njit`.
+    """Compile a kernel, which releases the GIL, or load it from the cache; with these options of `njit`.
 
-    With signatures it is compiled for them when the module is imported, otherwise when it is first called. Parts of a
-    kernel have no signatures: they are compiled with the kernel that calls them, later in the same module.
+    With signatures it is compiled for them when the module is imported, otherwise when it is first called with
+    arguments of these types. It is called from Python; kernels call parts (`compiled_part`).
 
     numba disables LLVM's straight-line (SLP) vectoriser unless an environment variable enables it. Kernels with eight
     explicit sums side by side are 2.5 times slower without it, so it is enabled for kernels with signatures.
     """
 
     def decorate(function: Callable[..., T]) -> Callable[..., T]:
-        kernel: Any = numba.njit(nogil=True, **options)(function)
         if _config.DISABLE_JIT:
             return function
-        try:
-            kernel._cache = _KernelCache(function)
-        except (RuntimeError, OSError):
-            _warn("numba finds no folder in which it can store compiled code")
-        before = _config.SLP_VECTORIZE
-        _config.SLP_VECTORIZE = 1 if signatures else before
-        try:
-            for types in signatures:
-                kernel.compile(types)
-            kernel.disable_compile(bool(signatures))
-        finally:
-            _config.SLP_VECTORIZE = before
-        return cast(Callable[..., T], kernel)
+        if signatures:
+            return cast(Callable[..., T], _kernel(function, list(signatures), options, _config.SLP_VECTORIZE or 1))
+        known: dict[Any, Callable[..., T]] = {}
+
+        @functools.wraps(function)
+        def call(*arguments: Any) -> T:
+            key = tuple(map(_kind, arguments))
+            kernel = known.get(key)
+            if kernel is None:
+                types = tuple(map(numba.typeof, arguments))
+                kernel = known[key] = _kernel(function, [types], options, _config.SLP_VECTORIZE)
+            return kernel(*arguments)
+
+        return call
 
     return decorate
 
 
-class _DamagedError(Exception):
-    """A file of the cache is not as it was written."""
+def _kind(argument: Any) -> Any:
+    """Return equal values for arguments of the same type of numba, much faster than `numba.typeof`."""
+    if isinstance(argument, np.ndarray):
+        flags = argument.flags
+        return argument.dtype, argument.ndim, flags.c_contiguous, flags.f_contiguous, flags.writeable, flags.aligned
+    if isinstance(argument, tuple):
+        return type(argument), *map(_kind, argument)
+    return type(argument)
 
 
-class _KernelCache(FunctionCache):
-    """Cache of one kernel. If it cannot be read or written, the kernel is compiled as if there were no cache."""
+_alone = threading.RLock()
+"""Held while numba's settings are those of one kernel."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__(function)
-        stamp = _stamp(function.__code__.co_filename)
-        if _config.CACHE_DIR:  # numba's name for the folder is a hash of the path: no two clones would share it
-            self._cache_path = os.path.join(_config.CACHE_DIR, f"{function.__module__}-{stamp[:16]}")
-            os.makedirs(self._cache_path, exist_ok=True)
-        self._cache_file = _CheckedFiles(self._cache_path, self._impl.filename_base, stamp)
 
-    def load_overload(self, types: Any, context: Any) -> Any:
-        """Compiled code for these types, or None."""
+def _kernel(function: Any, types: list[Any], options: dict[str, Any], vectorise: int) -> Any:
+    """Return the kernel for these types, from the first folder that can be used."""
+    problem = "there is no writable folder"
+    with _alone:
+        before = _config.CACHE_DIR, _config.SLP_VECTORIZE
+        _config.SLP_VECTORIZE = vectorise
         try:
-            return super().load_overload(types, context)
-        except OSError as error:
-            self._give_up("read", error)
-
-    def save_overload(self, types: Any, compiled_code: Any) -> None:
-        """Store compiled code."""
-        try:
-            super().save_overload(types, compiled_code)
-        except OSError as error:
-            self._give_up("written", error)
-
-    def _give_up(self, verb: str, error: OSError) -> None:
-        self.disable()
-        _warn(
-            f"numba's cache cannot be {verb} ({error.strerror or error})",
-            f"Delete the folder {self.cache_path}, make it writable, or ",
-        )
+            for folder in _folders(function, types):
+                try:
+                    return _cached(function, types, options, folder)
+                except Exception as error:  # of the file system, or of numba
+                    problem = f"{folder}: {getattr(error, 'strerror', None) or str(error) or type(error).__name__}"
+            _config.CACHE_DIR = before[0]
+            kernel: Any = numba.njit(types, nogil=True, **options)(function)
+        finally:
+            _config.CACHE_DIR, _config.SLP_VECTORIZE = before
+    _warn(problem)
+    return kernel
 
 
-def _stamp(file: str) -> str:
-    """Digest of a file and of all kernels of the package: compiled code contains the kernels that it calls."""
-    return hashlib.sha256(_all_kernels() + Path(file).read_bytes()).hexdigest()
+def _cached(function: Any, types: list[Any], options: dict[str, Any], folder: Path) -> Any:
+    """Load the kernel from this folder, or compile it and store it there."""
+    source = folder / "kernel.py"  # numba names its files by this path: copies of the package share them
+    copy = FunctionType(function.__code__.replace(co_filename=str(source)), function.__globals__, function.__name__)
+    functools.update_wrapper(copy, function)
+    load = functools.partial(numba.njit(types, nogil=True, cache=True, **options), copy)
+    _config.CACHE_DIR = str(folder)
+    if _is_intact(folder):
+        return load()
+    from filelock import FileLock  # imported on use: it imports asyncio and sqlite3
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / "lock", timeout=_PATIENCE):
+        if _is_intact(folder):  # another process has compiled it meanwhile
+            return load()
+        for path in _files(folder):
+            path.unlink()
+        source.write_bytes(Path(function.__code__.co_filename).read_bytes())
+        kernel = load()
+        (folder / "checksum").write_text(_checksum(folder))
+        return kernel
 
 
-@cache
-def _all_kernels() -> bytes:
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.suffix in (".py", ".nbi", ".nbc"))
+
+
+def _checksum(folder: Path) -> str:
+    told = hashlib.sha256()
+    for path in _files(folder):
+        content = path.read_bytes()
+        told.update(f"{path.name} {len(content)} ".encode() + content)
+    return told.hexdigest()
+
+
+def _is_intact(folder: Path) -> bool:
+    try:
+        return (folder / "checksum").read_bytes() == _checksum(folder).encode()
+    except OSError:
+        return False
+
+
+def _folders(function: Any, types: list[Any]) -> Iterator[Path]:
+    """Folders in which the kernel may be stored: in NUMBA_CACHE_DIR, or beside the source or in the user's cache."""
+    file = Path(function.__code__.co_filename)
+    try:
+        content = _sources() + file.read_bytes()
+    except OSError:  # the source is not a file
+        return
+    told = hashlib.sha256(content)
+    told.update(repr((function.__module__, function.__qualname__, str(types), _machine())).encode())
+    name = f"{function.__name__}-{told.hexdigest()[:16]}"
+    if _config.CACHE_DIR:
+        yield Path(_config.CACHE_DIR).resolve() / name
+        return
+    yield file.parent.resolve() / "__pycache__" / name
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    yield Path(cache).resolve() / "jmdp" / name
+
+
+@functools.cache
+def _sources() -> bytes:
+    """All kernels of the package: compiled code contains the kernels that it calls."""
     package = Path(__file__).parents[1]
     return b"".join(
         path.read_bytes() for path in sorted([*package.glob("methods/kernels/*.py"), *package.glob("*/*_kernel.py")])
     )
 
 
-class _CheckedFiles(IndexDataCacheFile):
-    """Files of one function: an index and compiled code, each followed by its checksum."""
+@functools.cache
+def _machine() -> tuple[object, ...]:
+    """Versions and processor for which code is compiled."""
+    import llvmlite
+    from llvmlite import binding
 
-    def __init__(self, folder: str, name: str, stamp: Any) -> None:
-        super().__init__(folder, name, stamp)
-        self._version = f"{self._version}, with checksums"  # files without them are those of another version
-
-    def save(self, key: Any, data: Any) -> None:
-        """Store an entry together with its key."""
-        super().save(key, (key, data))
-
-    def load(self, key: Any) -> Any:
-        """Read an entry; None if there is none, if it is damaged, or if another process has stored another there."""
-        try:
-            found = super().load(key)
-        except _DamagedError as error:
-            _warn_of_damage(error)
-            return None
-        return found[1] if found is not None and found[0] == key else None
-
-    def _dump(self, content: Any) -> bytes:
-        data: bytes = super()._dump(content)
-        return data + hashlib.sha256(data).digest()  # ignored by pickle, which knows where its data end
-
-    def _load_index(self) -> Any:
-        version = pickle.dumps(self._version, protocol=-1)
-        try:
-            with open(self._index_path, "rb") as file:
-                if file.read(len(version)) != version:
-                    return {}
-                _check(file.read(), self._index_path)
-        except FileNotFoundError:
-            return {}
-        except _DamagedError as error:
-            _warn_of_damage(error)
-            return {}
-        return super()._load_index()
-
-    def _load_data(self, name: str) -> Any:
-        path = self._data_path(name)
-        with open(path, "rb") as file:
-            _check(file.read(), path)
-        return super()._load_data(name)
-
-
-def _check(content: bytes, path: str) -> None:
-    if hashlib.sha256(content[:-_DIGEST]).digest() != content[-_DIGEST:]:
-        raise _DamagedError(f"{os.path.basename(path)} is damaged")
+    processor = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
+    chosen = os.environ.get("NUMBA_CPU_NAME"), os.environ.get("NUMBA_CPU_FEATURES")
+    return numba.__version__, llvmlite.__version__, np.__version__, platform.python_version(), *processor, *chosen
 
 
 _warned = False
 
 
-def _warn_of_damage(error: _DamagedError) -> None:
-    _once(f"In numba's cache, {error}. Results are the same; the kernel is compiled again and the file replaced.")
-
-
-def _warn(problem: str, fix: str = "") -> None:
-    _once(
-        f"{problem}. Results are the same, but kernels are compiled again in every process, which takes some seconds. "
-        f"{fix}{'set' if fix else 'Set'} the environment variable NUMBA_CACHE_DIR to a writable folder."
-    )
-
-
-def _once(text: str) -> None:
+def _warn(problem: str) -> None:
     """Warn once in a process, whichever kernels are concerned."""
     global _warned
     if not _warned:
         _warned = True
-        warnings.warn(text, RuntimeWarning, stacklevel=2)
+        warnings.warn(
+            f"The cache of compiled code cannot be used ({problem}). Results are the same, but kernels are compiled "
+            "again in every process, which takes some seconds. Set the environment variable NUMBA_CACHE_DIR to a "
+            "writable folder.",
+            RuntimeWarning,
+            stacklevel=2,
+        )

@@ -6,7 +6,9 @@ every later call in the process fails or hangs. So while a main function runs (`
 end of an import, a compilation or a call of tqdm, and in a block with `deferred_interrupts` for the block's next safe
 point. A second Ctrl-C interrupts at once in every case.
 
-Programs with a handler of SIGINT of their own keep it, and those that ignore SIGINT still do.
+Programs with a handler of SIGINT of their own keep it, and those that ignore SIGINT still do. The handler of
+`asyncio.run` is no such handler: it cancels a task, which would have no effect before the end of a main function that
+the task calls. It is replaced meanwhile, and KeyboardInterrupt ends `asyncio.run` as usual.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ def interruptible(function: Callable[P, T]) -> Callable[P, T]:
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
         before = signal.getsignal(signal.SIGINT)
         main = threading.current_thread() is threading.main_thread()
-        if before is not signal.default_int_handler or not main:
+        if not (main and (before is signal.default_int_handler or _is_asyncio_run(before))):
             return function(*args, **kwargs)
         handler = _Handler(sys._getframe().f_code)
         try:
@@ -55,6 +57,11 @@ def interruptible(function: Callable[P, T]) -> Callable[P, T]:
         return result
 
     return run
+
+
+def _is_asyncio_run(handler: object) -> bool:
+    """Whether `asyncio.run` (`asyncio.Runner`) has installed this handler; those of `add_signal_handler` are users'."""
+    return isinstance(handler, functools.partial) and getattr(handler.func, "__module__", "") == "asyncio.runners"
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from jmdp.base.compiled_kernel import compiled
+from jmdp.base.compiled_kernel import compiled, compiled_part
 
 Words = npt.NDArray[np.uint64]
 
@@ -35,12 +35,12 @@ _ORDER = np.array(
 )
 
 
-@compiled(inline="always")
+@compiled_part(inline="always")
 def _turned(z: np.uint64, bits: int) -> np.uint64:
     return (z >> np.uint64(bits)) | (z << np.uint64(64 - bits))
 
 
-@compiled()
+@compiled_part()
 def _mixed(
     a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64, x: np.uint64, y: np.uint64
 ) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
@@ -55,7 +55,7 @@ def _mixed(
     return a, b, c, d
 
 
-@compiled()
+@compiled_part()
 def _round(v: Any, m: Any, r: int) -> Any:
     v0, v1, v2, v3, v4, v5, v6, v7, v8, v9, v10, v11, v12, v13, v14, v15 = v
     v0, v4, v8, v12 = _mixed(v0, v4, v8, v12, m[_ORDER[r, 0]], m[_ORDER[r, 1]])
@@ -69,7 +69,7 @@ def _round(v: Any, m: Any, r: int) -> Any:
     return v0, v1, v2, v3, v4, v5, v6, v7, v8, v9, v10, v11, v12, v13, v14, v15
 
 
-@compiled(inline="always")  # inline, so that the loop in _digests is vectorised
+@compiled_part(inline="always")  # inline, so that the loop in _digests is vectorised
 def _digest(m: Any, length: np.uint64) -> tuple[np.uint64, np.uint64]:
     """Digest of 16 bytes of the message m [16] of `length` < 128 bytes."""
     h0, h1, h2, h3, h4, h5, h6, h7 = (
@@ -92,7 +92,7 @@ def _digest(m: Any, length: np.uint64) -> tuple[np.uint64, np.uint64]:
     return first ^ v[0] ^ v[8], h1 ^ v[1] ^ v[9]
 
 
-@compiled()
+@compiled_part()
 def _digests(m: Words, length: np.uint64, out: Words) -> None:
     """Fill out [2, 64] with the digests of the messages m [16, 64]: four at a time, by vector instructions."""
     for j in range(64):

@@ -8,13 +8,15 @@ sent to them.
 from __future__ import annotations
 
 import sys
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from jmdp.base.settings import function
+from jmdp.base.interrupts import deferred_interrupts
+from jmdp.base.settings import function, short
 from jmdp.errors import SettingsError
 
 T = TypeVar("T")
@@ -66,30 +68,83 @@ class SerialPool(Pool):
         """Yield the results; see `Pool.ordered`."""
         function("work", work, SettingsError)
         for given in arguments:
-            with one_thread():
-                result = work(*given)
-            yield result
+            yield run_block(work, given)
 
     def __repr__(self) -> str:
         return "SerialPool()"
 
 
+def run_block(work: Callable[..., T], given: tuple[Any, ...]) -> T:
+    """Run a block with one thread. Python's MemoryError has no text: name the block, and what needs less memory."""
+    try:
+        with one_thread():
+            return work(*given)
+    except MemoryError as error:
+        if not str(error):
+            error.args = (
+                f"A block of simulations ran out of memory: that with the arguments {short(given)}. Every worker holds "
+                "the simulator and simulates the alternatives of a block side by side: use fewer workers, compare "
+                "fewer alternatives at once, or give each process more memory.",
+            )
+        raise
+
+
+_lock = threading.Lock()
+_users = 0
+"""Number of `one_thread` blocks in progress, in all threads."""
+_limits: list[tuple[Any, Any]] = []
+"""Controllers of the libraries that are limited, and what restores their original limits."""
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Limit BLAS and OpenMP to one thread: more threads slow other workers down and change the last bits of sums."""
-    with _thread_limits().limit(limits=1):
+    """Limit BLAS and OpenMP to one thread: more threads slow other workers down and change the last bits of sums.
+
+    Most libraries have one limit for the process: the first of several blocks at the same time sets it, and the last
+    one restores it. OpenMP has one for each thread. A library that is loaded within a block is limited from the next
+    block on.
+    """
+    global _users
+    with deferred_interrupts(), _lock:
+        per_process, per_thread = _libraries()
+        if not _limits or _limits[-1][0] is not per_process:
+            _allow(per_process)
+            _limits.append((per_process, per_process.limit(limits=1)))
+        own = per_thread.limit(limits=1)
+        _users += 1
+    try:
         yield
+    finally:
+        with deferred_interrupts(), _lock:
+            own.restore_original_limits()
+            _users -= 1
+            while _limits and _users == 0:
+                libraries, limit = _limits.pop()
+                _allow(libraries)
+                limit.restore_original_limits()
+                _allow(libraries)
 
 
-_known: tuple[int, Any] = (-1, None)
-"""Number of imported modules, and the controller of the libraries loaded with them."""
+def _allow(libraries: Any) -> None:
+    """Let any thread set limits: since threadpoolctl 3.8, those of other threads than the first one have no effect."""
+    for library in libraries.lib_controllers:
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread(force=True)
 
 
-def _thread_limits() -> Any:
-    """Controller of all loaded libraries. They are searched again (1 ms) only after further imports."""
+_known: tuple[int, Any, Any] = (-1, None, None)
+"""Number of imported modules, and controllers of the libraries loaded with them: per process, and per thread."""
+
+
+def _libraries() -> tuple[Any, Any]:
+    """Controllers of all loaded libraries. They are searched again (1 ms) only after further imports."""
     global _known
     if _known[0] != len(sys.modules):
         from threadpoolctl import ThreadpoolController
 
-        _known = len(sys.modules), ThreadpoolController()
-    return _known[1]
+        modules, found = len(sys.modules), ThreadpoolController()
+        per_thread = found.select(user_api="openmp", threading_layer="openmp")
+        of_threads = {library["filepath"] for library in per_thread.info()}
+        of_process = [path for library in found.info() if (path := library["filepath"]) not in of_threads]
+        _known = modules, found.select(filepath=of_process), per_thread
+    return _known[1:]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from jmdp.distribute.pickling import pickled_error, pickled_result, unpickled
-from jmdp.distribute.pools import one_thread
+from jmdp.distribute.pools import run_block
 from jmdp.errors import SimulatorError
 
 _KEPT = 4
@@ -51,12 +51,12 @@ def run_task(task: Task, work: list[Any]) -> Answer:
     `work` is a list with the reference of the pickled work. It is fetched only if this process does not have the work.
     """
     begun, results, error = time.perf_counter(), [], None
-    with _cancellation() as cancelled, _Watch(task) as watch, one_thread():
+    with _cancellation() as cancelled, _Watch(task) as watch:
         try:
             function = _work(task.digest, work)
             for i, given in enumerate(unpickled("the arguments of a block", task.arguments)):
                 with watch.block(task.first + i):
-                    results.append(pickled_result(function(*given)))
+                    results.append(pickled_result(run_block(function, given)))
                 if cancelled:
                     break
         except Exception as fault:

@@ -28,7 +28,7 @@ from typing import Any, BinaryIO
 from jmdp.base.interrupts import deferred_interrupts
 from jmdp.distribute.calls import Block, End
 from jmdp.distribute.pickling import pickled_error, pickled_result, unpickled
-from jmdp.distribute.pools import one_thread
+from jmdp.distribute.pools import run_block
 
 _KEPT = 4
 """Number of works that a worker keeps."""
@@ -249,9 +249,7 @@ class _Task:
             work, arguments = self._work.loaded(), unpickled("the arguments of a block", self._arguments)
             if self._limit is not None:
                 faulthandler.dump_traceback_later(self._limit, exit=True, file=stack)
-            with one_thread():
-                result = work(*arguments)
-            return _HEADER.pack(self._number, True) + pickled_result(result)
+            return _HEADER.pack(self._number, True) + pickled_result(run_block(work, arguments))
         except Exception as error:
             return _HEADER.pack(self._number, False) + pickled_error(error)
         finally:

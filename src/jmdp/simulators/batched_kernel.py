@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from jmdp.base.arrays import Booleans, Floats, Integers
-from jmdp.base.compiled_kernel import compiled
+from jmdp.base.compiled_kernel import compiled, compiled_part
 
 Words = npt.NDArray[np.uint64]
 
 
-@compiled()
+@compiled_part()
 def _folded(z: np.uint64) -> np.uint64:
     """The two multiplications of SplitMix64, as in `reward_sums`."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

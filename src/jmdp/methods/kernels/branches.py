@@ -10,14 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from jmdp.base.arrays import Floats, Integers
-from jmdp.base.compiled_kernel import compiled
+from jmdp.base.compiled_kernel import compiled, compiled_part
 from jmdp.methods.kernels.tables import Branches, BranchTables, SampledReturns
 
 _SPREAD, _STEP_SPREAD = np.int64(0x5851F42D4C957F2D), np.int64(0x14057B7EF767814F)
 """Odd multipliers with well-mixed bits."""
 
 
-@compiled()
+@compiled_part()
 def choose(cumulative: Floats, u: float) -> int:
     """Return the first i with u < cumulative[i]; the last entry is 1."""
     i = 0
@@ -26,7 +26,7 @@ def choose(cumulative: Floats, u: float) -> int:
     return i
 
 
-@compiled()
+@compiled_part()
 def advance(
     rng: np.random.Generator,
     tables: BranchTables,
@@ -122,7 +122,7 @@ def sample_returns(
                 ends[row, i] = -2 - i
 
 
-@compiled()
+@compiled_part()
 def fingerprint(before: np.int64, t: int, reward: float) -> np.int64:
     """64-bit fingerprint of all rewards up to this one and of their steps: products with odd numbers, folded."""
     mixed = (before ^ np.float64(reward).view(np.int64)) * _SPREAD + t * _STEP_SPREAD

@@ -17,7 +17,7 @@ import math
 import numpy as np
 
 from jmdp.base.arrays import Floats, Integers
-from jmdp.base.compiled_kernel import compiled
+from jmdp.base.compiled_kernel import compiled, compiled_part
 from jmdp.methods.kernels.tables import CellLayout, Cells, OutcomeLists
 
 _ROUNDING = 2.0**-51
@@ -40,7 +40,7 @@ RowLayout = tuple[float, float, tuple[float, int, int, int], int, int]
 """Bulk of one list of a row, the result of `row_layout`, and the numbers of cells and of bits."""
 
 
-@compiled()
+@compiled_part()
 def cell(x: float, per_width: float, bits: int) -> int:
     """Return the number of the cell that contains x, ≥ 0 for x ≥ 0 and < 0 for x < 0.
 
@@ -59,7 +59,7 @@ def cell(x: float, per_width: float, bits: int) -> int:
     return number if x >= 0 else -1 - number
 
 
-@compiled()
+@compiled_part()
 def row_layout(low: float, high: float, cells: int, bits: int) -> tuple[float, int, int, int]:
     """Cells per unit of one row, the numbers of its first and last cell, and the number of wider cells on either side.
 
@@ -77,7 +77,7 @@ def row_layout(low: float, high: float, cells: int, bits: int) -> tuple[float, i
     return per_width, first, last, beside
 
 
-@compiled()
+@compiled_part()
 def _beside(distance: int, bits: int) -> int:
     """Number of the wider cell at a distance, in cells, ≥ 1: one by one up to 2^bits, then 2^bits per octave."""
     if distance <= 1 << bits:
@@ -85,7 +85,7 @@ def _beside(distance: int, bits: int) -> int:
     return int((np.float64(distance).view(np.int64) >> (52 - bits)) - ((1022 + bits) << bits))
 
 
-@compiled()
+@compiled_part()
 def place(x: float, layout: tuple[float, int, int, int], cells: int, bits: int) -> int:
     """Cell 0, 1, …, cells − 1 of a row in which a mass with mean x is stored; `layout` is that of `row_layout`."""
     per_width, first, last, beside = layout
@@ -99,7 +99,7 @@ def place(x: float, layout: tuple[float, int, int, int], cells: int, bits: int) 
     return at if at < cells else cells - 1
 
 
-@compiled(error_model="numpy")
+@compiled_part(error_model="numpy")
 def _add(x: float, m: float, layout: RowLayout, row: Floats, added: Integers) -> None:
     """Add one mass to a list."""
     at = place(x, layout[2], layout[3], layout[4])
@@ -108,7 +108,7 @@ def _add(x: float, m: float, layout: RowLayout, row: Floats, added: Integers) ->
     row[at, 1] = x if x < row[at, 1] else row[at, 1]
 
 
-@compiled(error_model="numpy")
+@compiled_part(error_model="numpy")
 def _add_points(
     outcome: tuple[float, float, float],  # probability, gain, |factor|
     count: int,
@@ -146,7 +146,7 @@ def _add_points(
     return lost
 
 
-@compiled(error_model="numpy")
+@compiled_part(error_model="numpy")
 def _add_atom(
     m: float,
     least: float,
@@ -176,7 +176,7 @@ def _add_atom(
     _add(-most, m, layouts[1], rows[1], added[1])
 
 
-@compiled(error_model="numpy")
+@compiled_part(error_model="numpy")
 def _add_atoms(
     outcome: tuple[float, float, float, int],  # probability, gain, factor, row that follows
     following: Cells,
@@ -208,7 +208,7 @@ def _add_atoms(
     return lost
 
 
-@compiled(error_model="numpy")
+@compiled_part(error_model="numpy")
 def _store(atoms: Floats, rows: Floats, new: Cells, i: int) -> None:
     """Move the occupied cells to row i of `new`, and leave them empty."""
     count = 0
@@ -228,7 +228,7 @@ def _store(atoms: Floats, rows: Floats, new: Cells, i: int) -> None:
         new.bounds.used[side, i] = count
 
 
-@compiled(error_model="numpy")
+@compiled_part(error_model="numpy")
 def _find_bulk(new: Cells, i: int, side: int) -> None:
     """Set the bulk of row i: the points between which all but a small share of the mass lies, except at zero."""
     sign = 1.0 - 2.0 * side

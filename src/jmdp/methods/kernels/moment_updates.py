@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jmdp.base.arrays import Booleans, Floats, Integers
-from jmdp.base.compiled_kernel import compiled
+from jmdp.base.compiled_kernel import compiled, compiled_part
 from jmdp.methods.kernels.coordinates import ENDED, MEAN, SQUARE
 
 DIGITS = 12
@@ -51,7 +51,7 @@ class UpdateRule(NamedTuple):
     state_of: Integers  # [X]
 
 
-@compiled()
+@compiled_part()
 def pick(cumulative: Floats, u: float) -> int:
     """Return the first i with u < cumulative[i]. Short rows are counted without branches, to avoid mispredictions."""
     if cumulative.size <= _SHORT:
@@ -97,7 +97,7 @@ def draw_blocks(
             one[k], other[k] = min(x, y), max(x, y)
 
 
-@compiled()
+@compiled_part()
 def digit(u: float, base: int) -> tuple[int, float]:
     """Split u in [0, 1) into its first digit in this base and the remainder, again in [0, 1)."""
     scaled = u * base

@@ -17,7 +17,7 @@ import numpy as np
 from numba import boolean, float32, float64, types, uint64
 
 from jmdp.base.arrays import Floats
-from jmdp.base.compiled_kernel import compiled
+from jmdp.base.compiled_kernel import compiled, compiled_part
 from jmdp.methods.kernels.tables import PairLayout, PairOutput, PairStep
 
 ROWS = 8
@@ -35,7 +35,7 @@ def _types(stored: Any) -> Any:
     return float64(_STEP, stored[:, ::1], float64[::1], PAIR_LAYOUT, uint64, uint64, output)
 
 
-@compiled(fastmath=_FASTMATH)
+@compiled_part(fastmath=_FASTMATH)
 def _left_product(step: PairStep, H: Floats, top: int, bottom: int, last: int, row: Floats, X: Floats) -> None:
     """X [S, 8] = weight × square × Q H for rows top, …, bottom − 1, in columns used by output columns < last."""
     starts, columns, values, _, weight, square, _ = step
@@ -56,7 +56,7 @@ def _left_product(step: PairStep, H: Floats, top: int, bottom: int, last: int, r
                 block[j, r] = row[j]
 
 
-@compiled(fastmath=_FASTMATH)
+@compiled_part(fastmath=_FASTMATH)
 def _eight_rows(step: PairStep, X: Floats, top: int, left: int, right: int, mirrored: bool, output: PairOutput) -> None:
     """Fill columns left, …, right − 1 of a full group, left of its diagonal block: eight sums side by side."""
     starts, columns, values, td, weight, _, mirror = step
@@ -92,7 +92,7 @@ def _eight_rows(step: PairStep, X: Floats, top: int, left: int, right: int, mirr
         out[top + _4, t], out[top + _5, t], out[top + _6, t], out[top + _7, t] = a4, a5, a6, a7
 
 
-@compiled(fastmath=_FASTMATH)
+@compiled_part(fastmath=_FASTMATH)
 def _single_entries(
     step: PairStep, X: Floats, diagonal: Floats, top: int, bottom: int, left: int, right: int, output: PairOutput
 ) -> None:
@@ -110,7 +110,7 @@ def _single_entries(
             out[s, t] = entry
 
 
-@compiled(fastmath=_FASTMATH)
+@compiled_part(fastmath=_FASTMATH)
 def _put_same_places(layout: PairLayout, top: int, left: int, right: int, output: PairOutput) -> None:
     """Replace the entries of a tile for copies of one state under two policies. Tiles are aligned to eight."""
     out, same, block = output.table, layout.same, layout.block
@@ -121,7 +121,7 @@ def _put_same_places(layout: PairLayout, top: int, left: int, right: int, output
                 out[s, s - back] = same[lag, s]
 
 
-@compiled(fastmath=_FASTMATH)
+@compiled_part(fastmath=_FASTMATH)
 def _largest_change(
     H: Floats, top: int, bottom: int, left: int, right: int, begin: int, width: int, output: PairOutput
 ) -> float:

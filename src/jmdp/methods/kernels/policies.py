@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from jmdp.base.arrays import Integers
-from jmdp.base.compiled_kernel import compiled
+from jmdp.base.compiled_kernel import compiled, compiled_part
 from jmdp.methods.kernels.branches import choose, fingerprint
 from jmdp.methods.kernels.tables import PolicyTables, SampledReturns, Unsigned
 
@@ -18,7 +18,7 @@ _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _30, _27, _31, _11, _1 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11), np.uint64(1)
 
 
-@compiled()
+@compiled_part()
 def _mixed(z: np.uint64) -> np.uint64:
     """Finaliser of SplitMix64 (Steele, Lea & Flood, OOPSLA 2014)."""
     z = (z ^ (z >> _30)) * _FIRST
@@ -26,7 +26,7 @@ def _mixed(z: np.uint64) -> np.uint64:
     return z ^ (z >> _31)
 
 
-@compiled()
+@compiled_part()
 def uniform(key: np.uint64, t: int, place: int) -> float:
     """Uniform number in [0, 1): SplitMix64 from this key after t + 1 steps, mixed again with the place."""
     z = _mixed(key + (np.uint64(t) + _1) * _STEP)
