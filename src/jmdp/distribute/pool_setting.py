@@ -11,7 +11,7 @@ from jmdp.errors import SettingsError
 
 
 @contextmanager
-def pool_of(pool: int | Pool | None) -> Iterator[Pool]:
+def pool_of(pool: int | Pool | None, time_limit: float | None = None) -> Iterator[Pool]:
     """Yield the pool that a setting describes. A pool that is made here is closed at the end; a given one is not.
 
     None and 1 run blocks in this process. A larger number starts as many worker processes.
