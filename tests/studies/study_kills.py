@@ -224,12 +224,14 @@ def slow_study(path: Path, pool: Any = None) -> jmdp.Study:
     return jmdp.study(Slow(), stay, states, seed=3, path=path, budget=200, horizon=5, pool=pool, progress=False)
 
 
-def children(pid: int) -> list[int]:
-    """Processes that a process has started."""
-    try:
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except (FileNotFoundError, ProcessLookupError):
-        return []
+def started_by(pid: int) -> dict[int, bytes]:
+    """Processes that any thread of a process has started, with their commands."""
+    found = {}
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            for child in task.read_text().split():
+                found[int(child)] = Path(f"/proc/{child}/cmdline").read_bytes()
+    return found
 
 
 def is_alive(pid: int, command: bytes) -> bool:
@@ -259,27 +261,39 @@ def storm(folder: Path, studies: int, seed: int) -> tuple[int, int, int]:
 
 
 def stormy_run(path: Path, rng: np.random.Generator, seen: dict[int, bytes]) -> int:
-    """Run a study until it or its driver ends; the number of kills. `seen`: command of each process it has started."""
-    command = [sys.executable, __file__, "--one", str(path)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as driver:
-        kills = 0
+    """Run a study until it or its driver ends; the number of kills. `seen`: command of each process it has started.
+
+    A driver is rarely killed before it has finished a state, so that the storm ends on a slow machine, too.
+    """
+
+    def lines() -> int:
+        ledger = path / "ledger.jsonl"
+        return ledger.read_bytes().count(b"\n") if ledger.exists() else 0
+
+    before, kills = max(1, lines()), 0
+    with subprocess.Popen(
+        [sys.executable, __file__, "--one", str(path)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
         while True:
             try:
-                driver.wait(float(rng.uniform(0.3, 2)))
+                process.wait(float(rng.uniform(0.3, 2)))
             except subprocess.TimeoutExpired:
-                started = children(driver.pid)
-                for pid in started:
-                    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                        seen[pid] = Path(f"/proc/{pid}/cmdline").read_bytes()
-                victim = driver.pid if not started or rng.random() < 0.2 else started[int(rng.integers(len(started)))]
+                started = started_by(process.pid)
+                seen |= started
+                workers = [pid for pid, command in started.items() if b"spawn_main" in command]
+                if rng.random() < (0.2 if lines() > before else 0.02):
+                    victim = process.pid
+                elif workers:
+                    victim = workers[int(rng.integers(len(workers)))]
+                else:
+                    continue
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(victim, signal.SIGKILL)
                 kills += 1
                 continue
-            assert driver.stderr is not None
-            said = driver.stderr.read()
-            if driver.returncode not in (0, -signal.SIGKILL):
-                raise RuntimeError(f"the study ended with {driver.returncode}: {said}")
+            said = process.communicate()[1]
+            if process.returncode not in (0, -signal.SIGKILL):
+                raise RuntimeError(f"the study ended with {process.returncode}: {said}")
             return kills
 
 

@@ -40,7 +40,7 @@ class Line(Simulator):
         if kind == "killed":  # as often as there are files in a folder
             left = sorted(Path(rest).iterdir())
             if left:
-                left[0].unlink()
+                left[0].unlink(missing_ok=True)  # a cancelled block may still run
                 os.kill(os.getpid(), signal.SIGKILL)
         if kind == "raises":
             raise RuntimeError("no floor")
@@ -245,7 +245,7 @@ def test_a_retry_that_is_interrupted_leaves_a_study(tmp_path, whole, quick):
 @pytest.mark.parametrize("bad", [(2, 11, 20), (5, 6, 7)])
 def test_states_that_crash_exit_and_hang_fail_and_the_others_are_undisturbed(tmp_path, whole, bad):
     deeds = dict(zip(bad, ("segfault", "exit", "loop"), strict=True))
-    with ProcessPool(2, time_limit=10.0) as pool:
+    with ProcessPool(2, time_limit=20.0) as pool:
         found = run(tmp_path, pool, deeds)
     assert found.progress.complete
     assert failed(found) == list(bad)
