@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -173,7 +174,7 @@ def at_every_write(folder: Path, kind: Kind, step: int = 1) -> tuple[int, int]:
         for half in (False, True):
             path = folder / f"{event}-{half}"
             kind.prepare(folder / "whole", path)
-            dead = killed(path, lambda event=event, half=half: die_at(event, half), call=kind.call)
+            dead = killed(path, partial(die_at, event, half), call=kind.call)
             kills += dead
             study(path, retry_failed=kind.call is tried_again)
             different += digest(path) != expected

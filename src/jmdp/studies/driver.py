@@ -36,7 +36,7 @@ _FIRST_RUNG, _RUNG_FACTOR = 64, 8
 _PARTS, _MOST_A_PART = 100, 2048
 """A rung has about so many parts, unless they would have more states."""
 
-_PAUSES = (0.5, 1, 2, 4, 8, 16)
+_PAUSES: tuple[float, ...] = (0.5, 1, 2, 4, 8, 16)
 """Seconds to wait after a block whose workers were killed, by the number of such blocks since the last that finished.
 After as many blocks, the machine is taken not to recover."""
 
