@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from jmdp.comparisons.compare_policies import PolicyQuestion, policy_question
 from jmdp.comparisons.settings import Settings
 from jmdp.distribute.pool_setting import check_pool, pool_of
 from jmdp.distribute.pools import Pool
-from jmdp.errors import CouplingError, SettingsError, StudyError
+from jmdp.errors import CouplingError, SettingsError, StudyError, WorkerError
 from jmdp.evaluate import check_lazy_policy
 from jmdp.methods.method import check_kind
 from jmdp.models.coupling import Coupling, Synchronous
@@ -26,12 +25,15 @@ from jmdp.models.tabular import TabularJMDP
 from jmdp.results.outcome import Outcome
 from jmdp.simulators.candidates import candidate_actions
 from jmdp.statistics.assumptions import Assumptions
-from jmdp.studies.driver import Driver, rungs
+from jmdp.studies.driver import Control, Driver, rungs
 from jmdp.studies.folder import Chunk, Folder
 from jmdp.studies.parts import Columns, arrow, read_part
 from jmdp.studies.points import Failure, Points
 from jmdp.studies.study import Study
 from jmdp.studies.work import CertifiedWork, SimulatedWork, Work
+
+_TIME_LIMIT = 3600.0
+"""Seconds that a block of states may take if the pool is given as a number of workers."""
 
 
 @interruptible
@@ -48,6 +50,7 @@ def study(
     indifference: float | None = None,
     budget: int = 10_000,
     resume: bool = True,
+    retry_failed: bool = False,
     discount: float | None = None,
     coupling: Coupling | None = None,
     confidence: float = 0.95,
@@ -64,7 +67,12 @@ def study(
 
     Results are written to the folder `path` while the study runs: Parquet files in ``path/parts``, with a row for each
     state and alternative. They can be read at any time, with `Study.open`, pandas, polars or DuckDB. If the study is
-    interrupted or killed, the same call continues it, and the files are the same as without an interruption.
+    interrupted or killed, the same call continues it, and the files are the same as without an interruption. Parts that
+    are missing or damaged are simulated again.
+
+    A state whose comparison raises an error, or ends its worker process when it is tried alone, is marked as failed,
+    and the others go on. A worker that is killed from outside says nothing about its states: they are tried again. If
+    the machine does not recover, the study ends with the outcome `INTERRUPTED`.
 
     Parameters
     ----------
@@ -84,13 +92,16 @@ def study(
     path
         Folder of the results.
     pool
-        Worker processes: their number, a `jmdp.ProcessPool` or a `jmdp.RayPool`. The results do not depend on it.
+        Worker processes: their number, a `jmdp.ProcessPool` or a `jmdp.RayPool`. The results do not depend on it. With
+        a number, a state that takes longer than an hour fails; a pool has its own `time_limit`.
     indifference
         Differences of means up to this size do not matter; see `compare`.
     budget
         Largest number of rollouts of each alternative in each state. For a `LazyJMDP`: of states to explore.
     resume
         Continue a study that is in the folder. False raises an error if there is one.
+    retry_failed
+        Simulate states that have failed in an earlier call again, e.g. after the simulator was corrected.
     discount, horizon, assume
         As in `compare`.
     coupling
@@ -106,11 +117,12 @@ def study(
     Returns
     -------
     Study
-        The results so far: of all states, unless the study was interrupted by Ctrl-C.
+        The results so far: of all states, unless the study was interrupted by Ctrl-C or because workers were killed.
     """
     arrow()
     folder = _path(path)
     boolean_value("resume", resume)
+    boolean_value("retry_failed", retry_failed)
     check_pool(pool)
     settings = {
         "seed": whole_number("seed", seed, 0),
@@ -132,11 +144,18 @@ def study(
     else:
         works, header = _simulated(simulator, policy, points, actions, coupling, discount, settings)
     header["states"] = len(points)
-    with Folder.writer(folder, header, resume) as written, pool_of(pool) as workers:
-        _check_repeated(written, works, points)
-        with suppress(KeyboardInterrupt):
-            Driver(points, works, written, workers, progress).run()
-    return Study.open(folder)
+    stopped = None
+    with Folder.writer(folder, header, resume) as written, pool_of(pool, time_limit=_TIME_LIMIT) as workers:
+        control = _check_repeated(written, works, points)
+        try:
+            Driver(points, works, written, workers, progress, retry_failed, control).run()
+        except KeyboardInterrupt:
+            stopped = "Ctrl-C."
+        except WorkerError as error:
+            if not error.killed:
+                raise
+            stopped = f"workers were ended again and again, which says nothing about their states. {error}"
+    return Study(Folder.read(folder), stopped)
 
 
 def _path(path: Any) -> Path:
@@ -262,16 +281,22 @@ def _assumed(assume: Assumptions) -> dict[str, Any]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
-def _check_repeated(folder: Folder, works: Sequence[Work], points: Points) -> None:
-    """Raise if a state of the first or the last part has another result now: something must have changed."""
-    known = [chunk for chunk in folder.chunks if set(chunk.outcomes) - {Outcome.FAILED.name}]
+def _check_repeated(folder: Folder, works: Sequence[Work], points: Points) -> Control | None:
+    """Raise if a state of the first or the last part has another result now: something must have changed.
+
+    Return such a state, if there is one.
+    """
+    sound = [chunk for key, chunk in folder.chunks.items() if key not in folder.damaged]
+    known = [chunk for chunk in sound if set(chunk.outcomes) - {Outcome.FAILED.name}]
+    control = None
     for chunk in known[:1] + known[1:][-1:]:
-        _check_chunk(folder, works, points, chunk)
+        control = _check_chunk(folder, works, points, chunk)
+    return control
 
 
-def _check_chunk(folder: Folder, works: Sequence[Work], points: Points, chunk: Chunk) -> None:
-    """Compare in the first state of a part that has not failed, once more."""
-    if chunk.rung > len(works) or chunk.last >= len(points):
+def _check_chunk(folder: Folder, works: Sequence[Work], points: Points, chunk: Chunk) -> Control:
+    """Compare in the first state of a part that has not failed, once more; return that state."""
+    if not 0 < chunk.rung <= len(works) or chunk.last >= len(points):
         raise StudyError(f"{folder.path} has a ledger that does not match its settings.")
     pa, work = arrow(), works[chunk.rung - 1]
     path = folder.part_path(chunk.rung, chunk.first, chunk.last)
@@ -288,3 +313,4 @@ def _check_chunk(folder: Folder, works: Sequence[Work], points: Points, chunk: C
             f"State {before['state'][0].as_py()!r} has another result than in {path}: the simulator, the policy or the "
             "states are not those of the study in this folder. Give the same ones, or another path."
         )
+    return work, state

@@ -68,8 +68,8 @@ def test_no_open_file_is_renamed_or_removed(tmp_path):
 
 def test_a_file_in_use_is_refused_at_once(tmp_path):
     path = tmp_path / "report.html"
-    with reserved(path) as exists:
-        assert not exists
+    with reserved(path) as reservation:
+        assert not reservation.exists
         with pytest.raises(BlockingIOError, match=f"in use by process {os.getpid()} on "), whole_file(path):
             pass
     assert os.listdir(tmp_path) == []

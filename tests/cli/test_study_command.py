@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from cli_runs import SHOP, run
 import jmdp
 from jmdp.errors import StudyError
 from jmdp.simulators import GymnasiumSimulator
+from studies.study_kills import PlantedPool
 
 WINDY = """
 env = "world:windy_gridworld"
@@ -293,6 +295,39 @@ def test_a_corrected_file_may_use_the_folder_of_a_failed_attempt(capsys, here):
     assert "study.toml: discount is 0.5" in found.err
     assert study(capsys, WINDY).code == 0
     assert Path("out/study.toml").read_text() == WINDY
+
+
+def test_verify_reads_all_results(capsys, here):
+    study(capsys, WINDY)
+    found = run(capsys, "jmdp study --verify out")
+    assert (found.code, found.out) == (0, "All results in out are as they were written.\n")
+    part = sorted(Path("out/parts").iterdir())[4]
+    content = part.read_bytes()
+    part.write_bytes(content[:-1] + b"?")
+    assert run(capsys, "jmdp study --status out").code == 0  # of the right size
+    found = run(capsys, "jmdp study --verify out")
+    assert found.code == 1
+    assert f"state 4 is missing or changed: parts/{part.name} (another checksum)" in found.out
+    assert "simulates these states again" in found.out
+    found = run(capsys, "jmdp study --verify out --json")
+    assert (found.code, len(found.json["damaged"])) == (1, 1)
+    assert study(capsys, WINDY).code == 0
+    assert part.read_bytes() == content
+    assert run(capsys, "jmdp study --verify out").code == 0
+    for wrong in ("study.toml --verify out", "--verify out --status out", "--verify nowhere"):
+        assert run(capsys, f"jmdp study {wrong}").code == 2
+
+
+def test_a_study_whose_workers_are_killed_ends_as_interrupted(capsys, here, monkeypatch):
+    pool = PlantedPool(kills={3: 10**6})
+    with monkeypatch.context() as patched:
+        patched.setattr("jmdp.cli.commands.study._pool", lambda given: nullcontext(pool))
+        patched.setattr("jmdp.studies.driver._PAUSES", (0, 0))
+        found = study(capsys, WINDY)
+    assert found.code == 130
+    assert "INTERRUPTED: workers were ended" in found.out
+    assert "1 states are not finished. The same call of study continues." in found.out
+    assert study(capsys, WINDY).code == 0
 
 
 def test_failed_states_give_exit_code_1(capsys, here):

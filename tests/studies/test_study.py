@@ -15,13 +15,12 @@ import numpy as np
 import pytest
 
 import jmdp
-from jmdp.distribute import process_pool
-from jmdp.errors import CouplingError, JMDPError, SettingsError, StudyError
+from jmdp.errors import CouplingError, SettingsError, StudyError
 from jmdp.simulators import Simulator, Step, action_labels
 from jmdp.simulators.batched_rollouts import joint_draws
 from jmdp.simulators.rollouts import RolloutPlan, paired_draws
 from jmdp.studies.driver import rungs
-from jmdp.studies.parts import write_part
+from jmdp.studies.parts import write_whole
 from jmdp.worlds import inventory, windy_gridworld
 from studies.study_kills import digest, study
 
@@ -30,7 +29,7 @@ BASE_STOCK = INVENTORY.simulator.policies["base_stock"]
 
 
 class Drift(Simulator):
-    """A walk on a line; some states raise, end the process, or hang together with others."""
+    """A walk on a line; some states raise."""
 
     actions = action_labels(["left", "stay", "right"])
     discount = 0.9
@@ -39,8 +38,6 @@ class Drift(Simulator):
         place, kind = state
         if kind == "raises":
             raise RuntimeError(f"no floor at {place}")
-        if kind == "dies":
-            os._exit(1)
         noise = shock.generator().standard_normal()
         after = place + action - 1 + 0.3 * noise
         return Step(-abs(after), (after, kind), abs(after) > 20)
@@ -142,10 +139,8 @@ def test_the_files_do_not_depend_on_the_workers(tmp_path, workers, two_workers):
     assert digest(tmp_path / "one") == digest(tmp_path / "more")
 
 
-@pytest.mark.parametrize(("replaced", "most", "least"), [(1, 5, 3), pytest.param(3, 8, 5, marks=pytest.mark.long)])
-def test_p9_killed_workers_do_not_change_the_files(replaced, most, least, tmp_path, two_workers, monkeypatch):
-    """More workers are killed than a call of the pool replaces, so that some states are sent again one by one."""
-    monkeypatch.setattr(process_pool, "_MOST_ENDS", replaced)
+@pytest.mark.parametrize(("most", "least"), [(5, 3), pytest.param(8, 5, marks=pytest.mark.long)])
+def test_p9_killed_workers_do_not_change_the_files(most, least, tmp_path, two_workers):
     states = {str(k): (k / 10, "") for k in range(40)}
     kills, stop = 0, threading.Event()
 
@@ -198,23 +193,6 @@ def test_a_state_that_raises_is_marked_and_the_others_go_on(tmp_path, workers, t
     with pytest.raises(RuntimeError, match="no floor"):
         jmdp.compare(Drift(), stay, state=states["bad"], seed=int(failed.key.iloc[0]), max_samples=64, progress=False)
     assert digest(tmp_path) == digest(run(tmp_path / "again", states).path) if workers == 2 else True
-
-
-def test_a_state_that_ends_its_worker_is_marked(tmp_path, two_workers, monkeypatch):
-    monkeypatch.setattr(process_pool, "_MOST_ENDS", 0)
-    states = {"first": (0.0, ""), "deadly": (1.0, "dies"), "last": (2.0, "")}
-    found = run(tmp_path, states, pool=two_workers)
-    assert found.progress.complete
-    assert found.failures().state.tolist() == ["deadly"]
-    assert "workers died" in found.failures().error.iloc[0]
-
-
-def test_if_all_workers_die_the_study_stops_and_can_be_resumed(tmp_path, two_workers, monkeypatch):
-    monkeypatch.setattr(process_pool, "_MOST_ENDS", 0)
-    states = {str(k): (float(k), "dies") for k in range(12)}
-    with pytest.raises(JMDPError, match="workers died"):
-        run(tmp_path, states, pool=two_workers)
-    assert not jmdp.Study.open(tmp_path).progress.complete
 
 
 def test_a_state_of_step_many_that_raises_does_not_spoil_those_beside_it(tmp_path):
@@ -288,8 +266,8 @@ def test_another_study_in_the_folder_is_refused(tmp_path):
 
 def test_one_writer(tmp_path):
     code = f"import sys; sys.path[:0] = {sys.path!r}\nfrom studies.study_kills import *\nstudy.__globals__['jmdp']\n"
-    slow = "from jmdp.studies import folder\nimport time\nw = folder.write_part\n"
-    slow += "folder.write_part = lambda *a: (print('writing', flush=True), time.sleep(60), w(*a))[2]\n"
+    slow = "from jmdp.studies import folder\nimport time\nw = folder.packed\n"
+    slow += "folder.packed = lambda *a: (print('writing', flush=True), time.sleep(60), w(*a))[2]\n"
     command = [sys.executable, "-c", f"{code}{slow}study(Path({str(tmp_path)!r}))"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
         assert "writing" in other.stdout.readline()
@@ -307,9 +285,9 @@ def test_a_full_disk_stops_cleanly(tmp_path, monkeypatch):
         calls += 1
         if calls == 4:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return write_part(*given)
+        return write_whole(*given)
 
-    monkeypatch.setattr("jmdp.studies.folder.write_part", full)
+    monkeypatch.setattr("jmdp.studies.folder.write_whole", full)
     with pytest.raises(StudyError, match="No space left on device"):
         study(tmp_path / "study")
     monkeypatch.undo()

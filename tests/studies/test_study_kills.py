@@ -1,4 +1,4 @@
-"""Studies that are killed and resumed. At every write and at 100 random moments: python tests/studies/study_kills.py"""
+"""Studies that are killed and resumed. At full size: python tests/studies/study_kills.py"""
 
 from __future__ import annotations
 
@@ -7,16 +7,31 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 HERE = Path(__file__).parent
 
 
-def test_p10_killed_and_resumed():
-    """In a process of its own, because it forks, which threads of other tests do not survive."""
-    command = [sys.executable, str(HERE / "study_kills.py"), "--every-write", "--step", "5", "--random", "5"]
+def run(*arguments: str) -> list[str]:
+    """Lines of a run in a process of its own, because it forks, which threads of other tests do not survive."""
+    command = [sys.executable, str(HERE / "study_kills.py"), *arguments]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    found = subprocess.run(command, capture_output=True, text=True, timeout=500, env=environment, check=True)
-    writes, moments = found.stdout.splitlines()
-    kills, different = map(int, writes.split()[-2:])
-    assert kills >= 20
-    assert different == 0
+    found = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=500, env=environment, check=True)
+    return found.stdout.splitlines()
+
+
+def test_p10_killed_and_resumed():
+    *writes, moments = run("--every-write", "--step", "9", "--random", "5")
+    found = [tuple(map(int, line.split()[-2:])) for line in writes]
+    assert len(found) == 4
+    assert all(kills >= 2 and different == 0 for kills, different in found), writes
+    assert sum(kills for kills, _ in found) >= 30
     assert moments == "kills at random times, and differences: 5 0"
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="asks Linux for the workers of a driver")
+def test_p25_storm():
+    (line,) = run("--storm", "2")
+    kills, different, left = map(int, line.split()[-3:])
+    assert kills > 0
+    assert (different, left) == (0, 0)

@@ -10,11 +10,9 @@ agree.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import io
 import os
-import stat
 import struct
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -26,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jmdp.base.settings import short
-from jmdp.base.whole_files import replacement, reserved
+from jmdp.base.whole_files import opened, replacement, reserved, resolved
 from jmdp.errors import CheckpointError
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -47,7 +45,7 @@ def reserved_checkpoint(path: Path) -> Iterator[bool]:
     """
     with ExitStack() as stack:
         try:
-            exists = stack.enter_context(reserved(path))
+            exists = stack.enter_context(reserved(path)).exists
         except BlockingIOError as error:
             raise CheckpointError(
                 f"{_named(path)} is {error.strerror}. Two runs cannot save to one checkpoint: wait until that run has "
@@ -76,9 +74,7 @@ def save(path: Path, arrays: Arrays) -> None:
 def load(path: Path, like: Arrays) -> dict[str, npt.NDArray[Any]]:
     """Read arrays of the same names, types and shapes as `like`; raise `CheckpointError` for anything else."""
     try:
-        with open(_opened(path), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise CheckpointError(f"{_named(path)} is not a regular file. Give another path.")
+        with open(opened(resolved(path)), "rb") as file:
             found = {name: _read(file, path, name, like[name]) for name in sorted(like)}
             digest = _read(file, path, _DIGEST, _digest({}))
     except OSError as error:
@@ -86,14 +82,6 @@ def load(path: Path, like: Arrays) -> dict[str, npt.NDArray[Any]]:
     if not np.array_equal(digest, _digest(found)):
         raise CheckpointError(f"{path} is damaged: its checksum does not match its contents. {FIX}")
     return found
-
-
-def _opened(path: Path) -> int:
-    """Open a file; opening a pipe does not wait for its writer."""
-    try:
-        return os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    except ValueError as error:  # a null character, or one that the file system cannot encode
-        raise OSError(errno.EINVAL, f"not a file name ({error})") from None
 
 
 def _named(path: Path) -> str:

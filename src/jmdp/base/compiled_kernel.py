@@ -84,7 +84,7 @@ def _kernel(function: Any, types: list[Any], options: dict[str, Any], vectorise:
     """Return the kernel for these types, from the first folder that can be used."""
     problem = "there is no writable folder"
     with _alone:
-        before = _config.CACHE_DIR, _config.SLP_VECTORIZE
+        before = getattr(_config, "CACHE_DIR", ""), _config.SLP_VECTORIZE
         _config.SLP_VECTORIZE = vectorise
         try:
             for folder in _folders(function, types):
@@ -152,8 +152,8 @@ def _folders(function: Any, types: list[Any]) -> Iterator[Path]:
     told = hashlib.sha256(content)
     told.update(repr((function.__module__, function.__qualname__, str(types), _machine())).encode())
     name = f"{function.__name__}-{told.hexdigest()[:16]}"
-    if _config.CACHE_DIR:
-        yield Path(_config.CACHE_DIR).resolve() / name
+    if chosen := getattr(_config, "CACHE_DIR", ""):
+        yield Path(chosen).resolve() / name
         return
     yield file.parent.resolve() / "__pycache__" / name
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")

@@ -11,13 +11,20 @@ import errno
 import os
 import platform
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 # Flags that some platforms lack. A link is not followed, and a pipe does not block.
 _SAFELY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
+class Reservation(NamedTuple):
+    """A file that this process has reserved."""
+
+    exists: bool  # when it was reserved
+    is_held: Callable[[], bool]  # False if the lock file was removed, so that another process may have reserved it
 
 
 @contextmanager
@@ -33,16 +40,16 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def reserved(path: Path) -> Iterator[bool]:
-    """Reserve a file, and yield whether it exists.
+def reserved(path: Path) -> Iterator[Reservation]:
+    """Reserve a file, which need not exist.
 
     Raises `BlockingIOError` at once if the file is reserved already, by another process or by this one.
     """
-    place = _place(path)
+    place = resolved(path)
     lock = place.with_name(f".{place.name}.lock")
     descriptor = _locked(lock)
     try:
-        yield os.path.exists(place)
+        yield Reservation(os.path.exists(place), lambda: _is_called(descriptor, lock))
     finally:
         try:
             if _is_called(descriptor, lock):
@@ -58,7 +65,7 @@ def reserved(path: Path) -> Iterator[bool]:
 @contextmanager
 def replacement(path: Path) -> Iterator[BinaryIO]:
     """Yield a temporary file that replaces a file reserved by the caller; it takes over the permissions."""
-    place = _place(path)
+    place = resolved(path)
     mode = _mode(place)
     part = place.with_name(f".{place.name}.part")
     with _naming(part):
@@ -84,7 +91,38 @@ def replacement(path: Path) -> Iterator[BinaryIO]:
     _flush_directory(place.parent)
 
 
-def _place(path: Path) -> Path:
+def opened(path: Path, flags: int = os.O_RDONLY) -> int:
+    """Open a file: its descriptor. Raise `OSError` at once for a link, a pipe, a device or a directory."""
+    try:
+        _mode(path)
+        descriptor = os.open(path, flags | _SAFELY)
+    except ValueError as error:  # a null character, or one that the file system cannot encode
+        raise OSError(errno.EINVAL, f"not a file name ({error})") from None
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)  # it has just been replaced
+    raise OSError(errno.EINVAL, "not a regular file")
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[int]:
+    """Open a file for reading and writing, under the system's lock, which readers do not need.
+
+    Raises `OSError` if another process has locked or replaced it. On Windows, where readers would need it, without the
+    lock.
+    """
+    descriptor = opened(path, os.O_RDWR)
+    try:
+        if os.name == "posix" and not _lock(descriptor):
+            raise BlockingIOError(errno.EAGAIN, "in use by another process")
+        if not _is_called(descriptor, path):
+            raise OSError(errno.EBUSY, "another process replaced it")
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def resolved(path: Path) -> Path:
     """Path with links resolved; raise `OSError` unless a file is there or can be."""
     try:
         place = Path(os.path.realpath(path))
@@ -103,7 +141,7 @@ def _mode(place: Path) -> int | None:
     if stat.S_ISDIR(found):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if stat.S_ISLNK(found):
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        raise OSError(errno.ELOOP, "a symbolic link")
     if not stat.S_ISREG(found):  # a pipe or a device would be replaced by a file
         raise OSError(errno.EINVAL, "not a regular file")
     return stat.S_IMODE(found) & 0o777

@@ -6,6 +6,7 @@ import math
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
@@ -191,7 +192,9 @@ class StudyFile:
             yield
         except _RENAMED as error:
             value = "" if key is None else f"{key} is {short(self.values[key])}. "
-            raise type(error)(f"{self.path}: {value}{error}") from error
+            named = copy(error)
+            named.args = (f"{self.path}: {value}{error}",)
+            raise named from error
 
     @property
     def policies(self) -> dict[str, str]:

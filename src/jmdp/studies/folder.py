@@ -1,9 +1,13 @@
-"""The folder of a study: a ledger of finished chunks of states, and their parts."""
+"""The folder of a study: a ledger of finished chunks of states, and their parts.
+
+Chunks may be finished in any order. When all are, the ledger is put into the order of rungs and states, so that the
+files do not depend on interruptions.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -17,12 +21,17 @@ from jmdp.base.whole_files import reserved
 from jmdp.distribute.ledger import Ledger
 from jmdp.errors import StudyError
 from jmdp.results.outcome import Outcome
-from jmdp.studies.parts import RESERVED, Columns, Finished, Part, write_part
+from jmdp.studies.parts import RESERVED, Columns, Finished, Part, fault, packed, write_whole
 
 _FORMAT = "jmdp study 1"
 _DESCRIBES = ("simulator", "policy")
 """Entries of the header that do not determine the results: texts for readers."""
 _MOST = 2**53
+_PART = re.compile(r"\.?states-\d{9,}-\d{9,}-rung-\d+\.parquet(\.part)?")
+"""Names of parts, and of those that were being written."""
+
+Key = tuple[int, int, int]
+"""Rung, first and last state of a chunk."""
 
 
 class Chunk(NamedTuple):
@@ -39,6 +48,21 @@ class Chunk(NamedTuple):
     bits: str  # hexadecimal, a bit for each state of the range: 1 if it waits for the next rung
 
     @property
+    def key(self) -> Key:
+        """Rung, first and last state."""
+        return self.rung, self.first, self.last
+
+    @property
+    def finished(self) -> int:
+        """Number of finished states."""
+        return sum(self.outcomes.values())
+
+    @property
+    def failed(self) -> bool:
+        """Whether a state has failed."""
+        return Outcome.FAILED.name in self.outcomes
+
+    @property
     def part(self) -> Part:
         """The part with its rows."""
         return Part(self.rows, self.bytes, self.sha256)
@@ -46,7 +70,7 @@ class Chunk(NamedTuple):
     def waiting(self, size: int) -> Booleans:
         """[size], True for the states of the range that wait for the next rung."""
         bits = np.unpackbits(np.frombuffer(bytes.fromhex(self.bits), np.uint8))
-        if not size <= bits.size < size + 8 or bits[:size].sum() + sum(self.outcomes.values()) != size:
+        if not size <= bits.size < size + 8 or bits[:size].sum() + self.finished != size:
             raise StudyError(f"The ledger has a record of states {self.first} to {self.last} that is not valid.")
         return bits[:size].astype(bool)
 
@@ -73,13 +97,31 @@ class Chunk(NamedTuple):
         return found
 
 
+class Damage(NamedTuple):
+    """A part whose file is missing or not the one that the study wrote."""
+
+    chunk: Chunk
+    file: str
+    reason: str
+
+    def __str__(self) -> str:
+        first, last = self.chunk.first, self.chunk.last
+        which = f"state {first} is" if first == last else f"states {first} to {last} are"
+        return f"{which} missing or changed: {self.file} ({self.reason})"
+
+
 class Folder:
     """Folder of a study, as far as its ledger has been read."""
 
-    def __init__(self, path: Path, ledger: Ledger) -> None:
+    def __init__(self, path: Path, ledger: Ledger, checksums: bool = False) -> None:
         self.path, self._ledger = path, ledger
         _check_header(path, self.header)
-        self.chunks = [Chunk.of(record) for record in ledger.records[1:]]
+        self.chunks: dict[Key, Chunk] = {}  # in the order of the ledger
+        for record in ledger.records[1:]:
+            chunk = Chunk.of(record)
+            if self.chunks.setdefault(chunk.key, chunk) is not chunk:
+                raise StudyError(f"The ledger has the states {chunk.first} to {chunk.last} twice.")
+        self.damaged = {damage.chunk.key: damage for damage in self.damages(checksums)}
 
     @classmethod
     def read(cls, path: Path) -> Folder:
@@ -94,10 +136,11 @@ class Folder:
         with ExitStack() as stack:
             with _writing(path):
                 (path / "parts").mkdir(parents=True, exist_ok=True)
-                exists = stack.enter_context(reserved(file))
+                exists, is_held = stack.enter_context(reserved(file))
                 if exists and not resume:
                     raise StudyError(f"{path} has a study already. Give another path, or resume=True to continue it.")
-                folder = cls(path, Ledger.read(file) if exists else Ledger.create(file, header))
+                ledger = Ledger.read(file, is_held) if exists else Ledger.create(file, header, is_held)
+                folder = cls(path, ledger, checksums=True)
             folder._check_same(header)
             yield folder
 
@@ -115,18 +158,63 @@ class Folder:
         """File of a part, named by its range of states."""
         return self.path / "parts" / f"states-{first:09d}-{last:09d}-rung-{rung}.parquet"
 
+    def damages(self, checksums: bool) -> list[Damage]:
+        """Parts whose files are missing or have another size; or, if these are to be computed, another checksum."""
+        found = []
+        for chunk in self.chunks.values():
+            file = self.part_path(*chunk.key)
+            if chunk.rows and (reason := fault(file, chunk.part, checksums)):
+                found.append(Damage(chunk, str(file.relative_to(self.path)), reason))
+        return found
+
     def write(self, rung: int, numbers: Integers, labels: str, finished: Finished) -> Chunk:
-        """Write a part with these results, then its record."""
+        """Write a part with these results, then its record; or in place of one that failed or was damaged."""
         first, last = int(numbers[0]), int(numbers[-1])
-        with _writing(self.path):
-            part = Part(0, 0, "")
-            if finished.outcomes:
-                part = write_part(self.part_path(rung, first, last), finished.batches, self.columns)
-            bits = np.packbits(np.array(finished.waiting)).tobytes().hex()
-            chunk = Chunk(rung, first, last, *part, labels, dict(sorted(finished.outcomes.items())), bits)
-            self._ledger.append(chunk._asdict())
-        self.chunks.append(chunk)
+        content, part = packed(finished.batches, self.columns) if finished.outcomes else (b"", Part(0, 0, ""))
+        bits = np.packbits(np.array(finished.waiting)).tobytes().hex()
+        chunk = Chunk(rung, first, last, *part, labels, dict(sorted(finished.outcomes.items())), bits)
+        old = self.chunks.get(chunk.key)
+        replaced = old is not None and old != chunk
+        if old is not None and replaced and not old.failed:
+            raise StudyError(
+                f"States {first} to {last} have other results than in the ledger of {self.path}: the simulator, the "
+                "policy or the states are not those of the study in this folder. Give the same ones, or another path."
+            )
+        with _writing(self.path), self._ledger.exclusive():
+            if part.rows:
+                write_whole(self.part_path(*chunk.key), content)
+            if old is None:
+                self._ledger.append(chunk._asdict())
+        self.chunks[chunk.key] = chunk
+        self.damaged.pop(chunk.key, None)
+        if old is not None and replaced:
+            # Ranges of later rungs consist of the states that wait: if others do, they are simulated again.
+            same = chunk.bits == old.bits
+            self._rewrite([key for key in self.chunks if same or key[0] <= rung])
         return chunk
+
+    def settle(self, order: Sequence[Key]) -> None:
+        """Put the ledger of a complete study into order, and delete parts that a call which was killed has left."""
+        if list(self.chunks) != list(order):
+            self._rewrite(order)
+        else:
+            self._delete_others()
+
+    def _rewrite(self, keys: Sequence[Key]) -> None:
+        """Keep these chunks, in this order."""
+        self.chunks = {key: self.chunks[key] for key in keys}
+        self.damaged = {key: damage for key, damage in self.damaged.items() if key in self.chunks}
+        with _writing(self.path):
+            self._ledger.rewrite(chunk._asdict() for chunk in self.chunks.values())
+        self._delete_others()
+
+    def _delete_others(self) -> None:
+        """Delete parts without a record, which other readers of the folder would take for results."""
+        known = {self.part_path(*key).name for key, chunk in self.chunks.items() if chunk.rows}
+        with _writing(self.path), self._ledger.exclusive():
+            for file in list((self.path / "parts").iterdir()):
+                if _PART.fullmatch(file.name) and file.name not in known:
+                    file.unlink()
 
     def _check_same(self, header: dict[str, Any]) -> None:
         """Raise if the study in the folder has other settings."""

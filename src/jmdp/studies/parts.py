@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from collections import Counter
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jmdp.base import arrays
 from jmdp.base.settings import short
-from jmdp.base.whole_files import replacement
+from jmdp.base.whole_files import opened, replacement
 from jmdp.errors import MissingExtraError, StudyError
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ _WIDEST = 64
 """Times that a part may be larger in memory than on disk, beyond `_SPARE` bytes."""
 _SPARE = 1 << 24
 
-_FIX = "Restore it from a copy, or delete the folder and run the study again."
+_FIX = "The same call of study simulates its states again."
 
 
 class Columns(NamedTuple):
@@ -94,8 +95,8 @@ class Finished(NamedTuple):
         return cls(batches, waiting, sum((part.outcomes for part in parts), Counter()))
 
 
-def write_part(path: Path, batches: Sequence[pyarrow.RecordBatch], columns: Columns) -> Part:
-    """Write a part whole. Its bytes depend on the rows only, not on how they are divided into batches."""
+def packed(batches: Sequence[pyarrow.RecordBatch], columns: Columns) -> tuple[pyarrow.Buffer, Part]:
+    """Contents of a part. They depend on the rows only, not on how they are divided into batches."""
     pa = arrow()
     from pyarrow import parquet
 
@@ -103,9 +104,28 @@ def write_part(path: Path, batches: Sequence[pyarrow.RecordBatch], columns: Colu
     content = pa.BufferOutputStream()
     parquet.write_table(table, content, compression="zstd", row_group_size=max(1, table.num_rows))
     whole = content.getvalue()
+    return whole, Part(table.num_rows, whole.size, hashlib.sha256(whole).hexdigest())
+
+
+def write_whole(path: Path, content: pyarrow.Buffer) -> None:
+    """Write a part. A link in its place, which could lead anywhere, is not followed."""
+    if path.is_symlink():
+        raise OSError(errno.ELOOP, f"{path} is a symbolic link")
     with replacement(path) as file:
-        file.write(whole)
-    return Part(table.num_rows, whole.size, hashlib.sha256(whole).hexdigest())
+        file.write(content)
+
+
+def fault(path: Path, part: Part, checksum: bool) -> str:
+    """What is wrong with the file of a part, "" if nothing is. Its contents are read for the checksum only."""
+    try:
+        with open(opened(path), "rb") as file:
+            if os.fstat(file.fileno()).st_size != part.bytes:
+                return "another size"
+            if checksum and hashlib.file_digest(file, "sha256").hexdigest() != part.sha256:
+                return "another checksum"
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def read_part(path: Path, part: Part, columns: Columns) -> pyarrow.Table:
@@ -114,7 +134,7 @@ def read_part(path: Path, part: Part, columns: Columns) -> pyarrow.Table:
     from pyarrow import parquet
 
     try:
-        with open(path, "rb") as file:
+        with open(opened(path), "rb") as file:
             size = os.fstat(file.fileno()).st_size
             content = file.read(part.bytes) if size == part.bytes else b""
     except OSError as error:

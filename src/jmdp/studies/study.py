@@ -41,6 +41,8 @@ class Progress:
     states: int
     outcomes: Mapping[str, int]  # finished states by `Outcome`
     rung: int  # the last one with finished states
+    missing: int = 0
+    """States whose part is missing or changed. They are not finished: the same call of `study` simulates them again."""
 
     @property
     def finished(self) -> int:
@@ -65,6 +67,7 @@ class Progress:
     def __str__(self) -> str:
         said = [f"{n:,} {name}" for name, n in sorted(self.outcomes.items(), key=lambda item: -item[1])]
         of = f"{self.finished:,} of {self.states:,} states finished"
+        said += [f"{self.missing:,} missing or changed"] if self.missing else []
         return f"{of}: {', '.join(said)}" if said else of
 
 
@@ -74,12 +77,16 @@ class Study(Reportable):
     The files can also be read without jmdp: ``polars.read_parquet(study.files)``.
     """
 
-    def __init__(self, folder: Folder) -> None:
-        self._folder = folder
+    def __init__(self, folder: Folder, stopped: str | None = None) -> None:
+        self._folder, self._stopped = folder, stopped
 
     @classmethod
     def open(cls, path: str | Path) -> Study:
-        """Open the folder of a study, also while it runs. Raises `StudyError` if it is damaged."""
+        """Open the folder of a study, also while it runs.
+
+        Raises `StudyError` if the ledger is damaged. Parts are checked by name and size; `missing` lists those that are
+        not as they were written. `verify` reads them.
+        """
         try:
             folder = Path(path)
         except TypeError:
@@ -90,6 +97,23 @@ class Study(Reportable):
     def path(self) -> Path:
         """Folder of the study."""
         return self._folder.path
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """`Outcome.INTERRUPTED` if the call of `study` that returned this ended early; otherwise None."""
+        return None if self._stopped is None else Outcome.INTERRUPTED
+
+    @property
+    def missing(self) -> list[str]:
+        """Parts that are missing or have another size, with their states; the same call of `study` restores them."""
+        return [str(damage) for damage in self._folder.damaged.values()]
+
+    def verify(self) -> list[str]:
+        """Read all parts and compare their checksums: what is damaged, [] if nothing is.
+
+        The same call of `study` simulates the states of these parts again.
+        """
+        return [str(damage) for damage in self._folder.damages(checksums=True)]
 
     @property
     def files(self) -> str:
@@ -119,16 +143,19 @@ class Study(Reportable):
     @cached_property
     def progress(self) -> Progress:
         """How far the study has come."""
-        outcomes: Counter[str] = sum((Counter(chunk.outcomes) for chunk in self._folder.chunks), Counter())
-        rung = max((chunk.rung for chunk in self._folder.chunks), default=0)
-        return Progress(self._folder.header["states"], dict(outcomes), rung)
+        folder = self._folder
+        sound = [chunk for key, chunk in folder.chunks.items() if key not in folder.damaged]
+        outcomes: Counter[str] = sum((Counter(chunk.outcomes) for chunk in sound), Counter())
+        rung = max((chunk.rung for chunk in sound), default=0)
+        missing = sum(damage.chunk.finished for damage in folder.damaged.values())
+        return Progress(folder.header["states"], dict(outcomes), rung, missing)
 
     def to_arrow(self) -> pyarrow.Table:
         """One row for each finished state and alternative, in the order of the states."""
         folder = self._folder
         tables = [
             read_part(folder.part_path(chunk.rung, chunk.first, chunk.last), chunk.part, folder.columns)
-            for chunk in folder.chunks
+            for chunk in folder.chunks.values()
             if chunk.rows
         ]
         table = arrow().concat_tables(tables) if tables else folder.columns.schema().empty_table()
@@ -214,6 +241,11 @@ class Study(Reportable):
                 f"Each decision has confidence {confidence:g}: on average at most {(1 - confidence) * n:,.1f} of the "
                 f"{n:,} states are decided wrongly."
             )
+        lines += [f"{text[0].upper()}{text[1:]}." for text in self.missing[:_SHOWN]]
+        if len(self.missing) > _SHOWN:
+            lines.append(f"{len(self.missing) - _SHOWN:,} other parts are missing or changed.")
+        if self.outcome is not None:
+            lines.append(f"{self.outcome.name}: {self._stopped}")
         if not progress.complete:
             left = progress.states - progress.finished
             lines.append(f"{left:,} states are not finished. The same call of study continues.")
@@ -232,6 +264,9 @@ def lattice(places: Floats) -> list[tuple[int, int, int]]:
         found.append((at[0], step, (at[-1] - at[0]) // step + 1))
     return found
 
+
+_SHOWN = 5
+"""Damaged parts that are printed."""
 
 _SPARSEST = 4
 """A rectangle with more cells than so many times the number of states is no grid of states."""

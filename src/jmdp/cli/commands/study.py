@@ -45,13 +45,15 @@ class RunStudy(LoadingPolicies, Reporting):
     Each state is sampled until its comparison is decided or its budget is used up. Results are written to a folder
     while the study runs, as Parquet files with a row for each state and alternative. If the study is interrupted, the
     same command continues it. The exit code is 0 if all states are finished and none has failed, 1 if some have failed,
-    and 130 if the study was interrupted; with --status it is also 1 while states are not finished.
+    and 130 if the study was interrupted, by Ctrl-C or because worker processes were killed again and again; with
+    --status it is also 1 while states are not finished, and with --verify if a file is damaged.
     """
 
     examples: ClassVar = {
         "jmdp study windy.toml --out windy": "in every state of a world, if windy.toml has the lines env = "
         '"world:windy_gridworld", policy = "uniform", states = "all"',
         "jmdp study --status windy --json": "how far the study in this folder has come, also while it runs",
+        "jmdp study --verify windy": "compare the checksums of all files; the first command repairs what is damaged",
     }
 
     file: Annotated[
@@ -61,6 +63,8 @@ class RunStudy(LoadingPolicies, Reporting):
     """Folder of the results. If it has results of the same settings, they are kept, and the rest is computed."""
     status: Annotated[Optionally[Path], tyro.conf.arg(metavar="DIR")] = None
     """Print the state of the study in this folder, and do nothing else."""
+    verify: Annotated[Optionally[Path], tyro.conf.arg(metavar="DIR")] = None
+    """Read all results in this folder, compare their checksums, and print which are damaged."""
 
     def policy_texts(self) -> Sequence[str]:
         """Return the policies of the settings file."""
@@ -73,6 +77,8 @@ class RunStudy(LoadingPolicies, Reporting):
 
     def run(self) -> Exit:
         """Run or continue the study, or read its state, and print it."""
+        if self.verify is not None:
+            return self._verified(self.verify)
         with aside(self.quiet), self.reserved_page():
             found = self._study() if self.status is None else self._opened(self.status)
             progress = found.progress
@@ -86,10 +92,21 @@ class RunStudy(LoadingPolicies, Reporting):
             return Exit.INTERRUPTED if self.status is None else Exit.NO
         return Exit.NO if progress.failed else Exit.YES
 
-    def _opened(self, folder: Path) -> Study:
+    def _opened(self, folder: Path, option: str = "--status") -> Study:
         if self.file is not None or self.out is not None:
-            raise SettingsError(f"--status {folder} is given together with a study to run. Give one of them.")
+            raise SettingsError(f"{option} {folder} is given together with a study to run. Give one of them.")
         return Study.open(folder)
+
+    def _verified(self, folder: Path) -> Exit:
+        if self.status is not None or self.report is not None:
+            raise SettingsError(f"--verify {folder} is given together with --status or --report. Give it alone.")
+        damaged = self._opened(folder, "--verify").verify()
+        if self.json:
+            print_json({"path": folder, "damaged": damaged})
+        else:
+            fix = "The same call of study simulates these states again."
+            show("\n".join([*damaged, fix] if damaged else [f"All results in {folder} are as they were written."]))
+        return Exit.NO if damaged else Exit.YES
 
     def _study(self) -> Study:
         if self.file is None:
@@ -159,6 +176,7 @@ def _record(found: Study) -> dict[str, Any]:
         "decided": progress.decided,
         "failed": progress.failed,
         "outcomes": progress.outcomes,
+        "missing": found.missing,
         "complete": progress.complete,
         "settings": found.settings,
         "alternative": found.alternative,

@@ -41,7 +41,7 @@ class Checkpoints:
         settings = self._folder / "run.json"
         with contextlib.ExitStack() as stack:
             try:
-                exists = stack.enter_context(reserved(settings))
+                exists = stack.enter_context(reserved(settings)).exists
                 if not exists:
                     with replacement(settings) as file:  # atomic, so that a killed run leaves no partial file
                         file.write(json.dumps({"identity": run.hex()}).encode())
