@@ -143,9 +143,6 @@ class Network:
 
     def __exit__(self, *_: object) -> None:
         for name in [*self.namespaces, self._name + "b"] if self._name else ():
-            for pid in ip("netns", "pids", name, check=False).split():
-                with suppress(ProcessLookupError):
-                    os.kill(int(pid), signal.SIGKILL)
             ip("netns", "delete", name, check=False)
 
     def link(self, node: int, state: str) -> None:
@@ -162,6 +159,7 @@ class Node:
         self.folder = cluster.folder / f"n{number}"
         self.folder.mkdir(exist_ok=True)
         self._process: subprocess.Popen[bytes] | None = None
+        self._mark = f"{cluster.folder.name}.{number}"
 
     def start(self) -> None:
         """Start Ray, and wait until this node is one of the cluster."""
@@ -178,7 +176,7 @@ class Node:
         else:
             command += [f"--address={self._cluster.address}"]
         for attempt in range(3):  # a raylet gives up if a busy machine takes 15 s to start its agents
-            self._process = self.run(command, self.folder / "start.txt")
+            self._process = self.run(command, self.folder / "start.txt", JMDP_NODE=self._mark)
             try:
                 self._cluster.wait_for(self)
                 return
@@ -187,17 +185,24 @@ class Node:
                 if attempt == 2:
                     raise
 
-    def run(self, command: list[str], output: Path | int) -> subprocess.Popen[bytes]:
+    def run(self, command: list[str], output: Path | int, **variables: str) -> subprocess.Popen[bytes]:
         """Start a process on this node, with its output in a new file or a pipe."""
         inside = ["ip", "netns", "exec", self._namespace] if self._namespace else []
-        environment = os.environ | self._cluster.environment | {"TMPDIR": str(self.folder)}
-        file = output.open("wb") if isinstance(output, Path) else output
-        return subprocess.Popen([*inside, *command], env=environment, start_new_session=True, stdin=subprocess.DEVNULL,
-                                stdout=file, stderr=subprocess.STDOUT)  # fmt: skip
+        environment = os.environ | self._cluster.environment | {"TMPDIR": str(self.folder)} | variables
+        with ExitStack() as stack:
+            file = stack.enter_context(output.open("wb")) if isinstance(output, Path) else output
+            return subprocess.Popen(
+                [*inside, *command],
+                env=environment,
+                start_new_session=True,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+            )
 
     def pids(self) -> list[int]:
         """Processes of Ray on this node."""
-        return [] if self._process is None else _session(self._process.pid)
+        return marked(f"JMDP_NODE={self._mark}")
 
     def running(self, name: bytes) -> list[int]:
         """Those of them whose command contains this."""
@@ -205,10 +210,7 @@ class Node:
 
     def kill(self) -> None:
         """Kill all of them at once."""
-        for _ in range(3):  # one that is being started meanwhile
-            for pid in self.pids():
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+        end(f"JMDP_NODE={self._mark}")
         if self._process is not None:
             self._process.wait()
 
@@ -218,14 +220,23 @@ class Node:
             os.kill(pid, number)
 
 
-def _session(leader: int) -> list[int]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
+def marked(variable: str) -> list[int]:
+    """Processes with this variable in their environment: they inherit it, whatever their parent and session."""
+    found, text = [], f"{variable}\0".encode()
+    for path in Path("/proc").glob("[0-9]*/environ"):
         with suppress(OSError):
-            fields = path.read_text().rpartition(")")[2].split()
-            if int(fields[3]) == leader and fields[0] != "Z":
+            if text in path.read_bytes():
                 found.append(int(path.parent.name))
     return found
+
+
+def end(variable: str) -> None:
+    """Kill these processes, and those that they start meanwhile."""
+    while pids := marked(variable):
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)
 
 
 def _command(pid: int) -> bytes:
@@ -273,8 +284,7 @@ class Cluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for node in self.nodes:
-            node.kill()
+        end(f"JMDP_CLUSTER={os.getpid()}")  # drivers too
         self.network.__exit__()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -399,11 +409,11 @@ def fill(address: str, node: str) -> None:
 
 @contextmanager
 def restarted_head(cluster: Cluster) -> Iterator[None]:
-    """All processes of Ray on the head; it is started anew, and so are the other nodes."""
-    cluster.nodes[0].kill()
-    time.sleep(2)
+    """All processes of Ray on the head, then those of the other nodes; all are started anew."""
     for node in cluster.nodes:
         node.kill()
+        time.sleep(2)
+    for node in cluster.nodes:  # the head is refused while there are raylets of the other nodes
         node.start()
     yield
 

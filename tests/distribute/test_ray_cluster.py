@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -43,7 +42,7 @@ def test_clusters_that_refuse(tmp_path):
         cluster.environment["RAY_AUTH_TOKEN"] = "0" * 64
         (refused,) = ray_cluster.calls(cluster, "compare", tmp_path, 1)
         assert "SimulatorError: Cannot join the Ray cluster" in refused.how
-        assert "token" in refused.how.partition("all machines need")[0]
+        assert refused.seconds < 60  # 20 s, and the start of a process
 
 
 @pytest.mark.long
@@ -75,11 +74,4 @@ def test_nothing_is_left_of_an_interrupted_script():
         script.terminate()
         script.wait(100)
     assert f"jmdp{script.pid}" not in ray_cluster.ip("netns", "list")
-    assert not [path for path in Path("/proc").glob("[0-9]*/environ") if _has(path, f"JMDP_CLUSTER={script.pid}\0")]
-
-
-def _has(path: Path, text: str) -> bool:
-    try:
-        return text.encode() in path.read_bytes()
-    except OSError:
-        return False
+    assert not ray_cluster.marked(f"JMDP_CLUSTER={script.pid}")

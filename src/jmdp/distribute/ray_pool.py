@@ -31,6 +31,8 @@ _RETRIES_TOGETHER = 1
 """The same for a task with several blocks. Then they are sent one by one."""
 _JOINING = 20.0
 """Seconds in which a cluster must answer."""
+_KEEPALIVE = "RAY_grpc_client_keepalive_time_ms", "20000"
+"""Setting of Ray: how soon a driver notices that a cut link has lost a connection. Ray's own value is 5 minutes."""
 _DESERTED = 60.0
 """Seconds after which a call fails if no machine of the cluster can run its blocks."""
 _WORKERS_A_SECOND = 125
@@ -147,9 +149,10 @@ class RayPool(Pool):
         if not ray.is_initialized():
             joined = self.address or os.environ.get("RAY_ADDRESS")
             joined = None if joined == "local" else joined
+            os.environ.setdefault(*_KEEPALIVE)
+            if joined:
+                _probe(joined)
             try:
-                if joined:
-                    _probe(joined)
                 ray.init(
                     address=joined or "local",
                     num_cpus=None if joined else self._workers,
@@ -332,23 +335,32 @@ def _remote_task(run: Callable[..., Answer] = run_task) -> Any:
     return _imported().remote(run)
 
 
+_JOIN = """
+import sys, ray
+try:
+    ray.init(sys.argv[1], log_to_driver=False, logging_level="error")
+except Exception as error:
+    sys.exit(f"{type(error).__name__}: {error}")
+"""
+
+
 def _probe(address: str) -> None:
     """Join the cluster in another process: if nothing answers, or something else than Ray, Ray ends or blocks it."""
-    joining = "import ray, sys; ray.init(sys.argv[1], log_to_driver=False, logging_level='error')"
     try:
         subprocess.run(
-            [sys.executable, "-c", joining, address], check=True, capture_output=True, text=True, timeout=_JOINING
+            [sys.executable, "-c", _JOIN, address], check=True, capture_output=True, text=True, timeout=_JOINING
         )
     except subprocess.TimeoutExpired:
-        raise SimulatorError(
-            f"no answer within {_JOINING:g} s. Check with `ray status --address={address}` that a cluster runs there, "
-            "and that this machine reaches it; `ray start --head` starts one"
-        ) from None
+        said = f"no answer within {_JOINING:g} s"
     except subprocess.CalledProcessError as error:
-        raise SimulatorError(
-            f"{_plain(error.stderr.strip()[-700:])}; all machines need the same versions of Ray and Python, and the "
-            "same token if RAY_AUTH_MODE is token"
-        ) from None
+        said = _plain(error.stderr[-500:])
+    else:
+        return
+    raise SimulatorError(
+        f"Cannot join the Ray cluster at {short(address)}: {said}. Check with `ray status --address={address}` that it "
+        "runs (`ray start --head` starts one), is reached from here, and has the same versions of Ray and Python, and "
+        "the same token (RAY_AUTH_MODE, RAY_AUTH_TOKEN)."
+    )
 
 
 def _imported() -> Any:
