@@ -391,20 +391,21 @@ def fill(address: str, node: str) -> None:
     import ray
 
     @ray.remote(num_cpus=0, resources={node: 1})
-    def held() -> None:
-        kept, refused = [], ""
-        for size in (1 << 24, 1 << 20, 1 << 16):
-            with suppress(Exception):
-                while not refused or size < 1 << 24:
-                    kept.append(ray.put(np.ones(size // 8)))
-        print(len(kept))
-        time.sleep(1000)
+    class Holder:
+        def __init__(self) -> None:
+            self.kept: list[Any] = []
+
+        def fill(self) -> int:
+            for size in (1 << 23, 1 << 20, 1 << 17):
+                with suppress(ray.exceptions.RayError):
+                    while True:
+                        self.kept.append((ray.put(np.ones(size // 8)), size))
+            return sum(size for _, size in self.kept)
 
     ray.init(address, log_to_driver=False, logging_level="error")
-    running = held.remote()
-    ray.wait([running], timeout=15)
-    print("filled: " + str(ray.available_resources().get(node, "in use")), flush=True)
-    ray.get(running)
+    holder = Holder.remote()
+    print(f"{ray.get(holder.fill.remote()) >> 20} of 80 MiB are filled", flush=True)
+    time.sleep(1000)
 
 
 @contextmanager
