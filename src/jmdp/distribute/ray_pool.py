@@ -31,8 +31,6 @@ _RETRIES_TOGETHER = 1
 """The same for a task with several blocks. Then they are sent one by one."""
 _JOINING = 20.0
 """Seconds in which a cluster must answer."""
-_KEEPALIVE = "RAY_grpc_client_keepalive_time_ms", "20000"
-"""Setting of Ray: how soon a driver notices that a cut link has lost a connection. Ray's own value is 5 minutes."""
 _DESERTED = 60.0
 """Seconds after which a call fails if no machine of the cluster can run its blocks."""
 _WORKERS_A_SECOND = 125
@@ -149,7 +147,6 @@ class RayPool(Pool):
         if not ray.is_initialized():
             joined = self.address or os.environ.get("RAY_ADDRESS")
             joined = None if joined == "local" else joined
-            os.environ.setdefault(*_KEEPALIVE)
             if joined:
                 _probe(joined)
             try:
