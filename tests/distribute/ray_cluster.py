@@ -260,7 +260,7 @@ class Cluster:
         self.network, self.head_works, self.version = Network(nodes, namespaces), head_works, version
         self.config = config or {}
         self.folder = Path(tempfile.mkdtemp(prefix="jc"))  # short: paths of sockets are limited
-        self.port = 6379 if namespaces else _free_port()
+        self.port = _free_port()  # Ray refuses an address that any process of this machine has in its command
         self.address = f"{self.network.addresses[0]}:{self.port}"
         here = Path(__file__).parent
         paths = [str(here), str(here.parent), str(Path(jmdp.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
