@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from process_kills import children, soak
 from test_pools import blocks, processes, slow_first
 
 import jmdp
@@ -19,29 +20,18 @@ from jmdp.distribute import ProcessPool
 pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes in /proc")
 
 SLOW = """
-import pathlib, sys, time
+import os, pathlib, sys, time
 from jmdp.distribute import pool_of
 from test_pools import Noted, blocks
 if __name__ == "__main__":
     with pool_of(2) as pool:
         found = pool.ordered(Noted(pathlib.Path(sys.argv[1]), float(sys.argv[2])), blocks(10**6))
         for _ in found:
+            if sys.argv[3] == "fork and kill" and os.fork() == 0:
+                time.sleep(30)  # this child holds the pipes open
+                os._exit(0)
             time.sleep(9999)  # the consumer
 """
-
-
-def children(pid: int) -> list[int]:
-    """Worker processes of a process; multiprocessing has one more process, which ends with it."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((path / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            command = (path / "cmdline").read_bytes()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if parent == pid and b"spawn_main" in command:
-            found.append(int(path.name))
-    return found
 
 
 def is_alive(pid: int) -> bool:
@@ -65,7 +55,7 @@ def test_no_worker_is_left_behind(how, where, tmp_path):
     """An interrupt, of the process or of its whole group as by Ctrl-C, or the sudden end of the parent process."""
     here = Path(__file__)
     paths = os.pathsep.join(map(str, [Path(jmdp.__file__).parents[1], here.parents[1], here.parent]))
-    command = [sys.executable, "-c", SLOW, str(tmp_path), "9999" if where == "pool" else "0"]
+    command = [sys.executable, "-c", SLOW, str(tmp_path), "9999" if where == "pool" else "0", how]
     environment = {**os.environ, "PYTHONPATH": paths}
     with subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, env=environment) as run:
         workers = []
@@ -82,7 +72,7 @@ def test_no_worker_is_left_behind(how, where, tmp_path):
             run.wait()
             all_end(workers)
             told = run.stderr.read()  # workers hold this pipe open
-            assert told.count(b"Traceback") == told.count(b"KeyboardInterrupt") == (how != "kill"), told.decode()
+            assert told.count(b"Traceback") == told.count(b"KeyboardInterrupt") == ("kill" not in how), told.decode()
         finally:
             run.kill()
             for pid in filter(is_alive, workers):
@@ -98,3 +88,12 @@ def test_forgotten_pools_end_their_workers():
     del pool, found
     gc.collect()
     all_end(workers)
+
+
+def test_a_soak_with_kills_changes_nothing_and_leaves_nothing_behind():
+    """At least two calls and three kills; thirty minutes in the long run: tests/distribute/process_kills.py."""
+    _, different, _, _, marks = soak(0.1, 3.0, seed=43, say=False)
+    assert not different
+    assert abs(marks[-1][1] - marks[0][1]) <= 6  # a worker that is being replaced has three
+    assert marks[-1][0] < marks[0][0] + 30  # MB
+    assert not children(os.getpid())

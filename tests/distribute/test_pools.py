@@ -20,10 +20,10 @@ import numpy as np
 import pytest
 
 import jmdp
-from jmdp.distribute import Pool, ProcessPool, SerialPool, check_pool, pool_of
+from jmdp.distribute import Pool, ProcessPool, SerialPool, check_pool, pool_of, worker_process
 from jmdp.distribute import process_pool as module
 from jmdp.distribute.pickling import Parcel, sendable, unpickled
-from jmdp.errors import SettingsError, SimulatorError
+from jmdp.errors import SettingsError, SimulatorError, WorkerError
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,7 @@ class Draining:
         self.uses += 1
         if self.uses == 2:
             while any(worker.held for worker in self.pool._started):
-                self.pool._receive(None)
+                self.pool._receive(1.0)
 
     def __exit__(self, *error):
         self.real.release()
@@ -264,15 +264,17 @@ def test_blocks_of_dead_workers_are_run_again(pool, tmp_path):
 
 
 def test_workers_that_die_again_and_again_are_given_up(pool, monkeypatch):
-    monkeypatch.setattr(module, "_MAX_DEATHS", 1)
+    monkeypatch.setattr(module, "_MOST_ENDS", 1)
     found = pool.ordered(Mortal(None, (1,)), blocks(4))
-    with pytest.raises(SimulatorError, match=r"2 workers died \(finished blocks: 1\).*fewer workers.*__main__"):
-        list(found)
+    assert digest([next(found)]) == digest([Walk(7)(0)])
+    with pytest.raises(WorkerError, match=r"2 workers of a block ended.*2 by exit code 3.*__main__") as told:
+        next(found)
+    assert not told.value.killed
     assert list(pool.ordered(slow_first, blocks(2))) == [0, 1]
 
 
 def test_workers_killed_while_idle_are_replaced_without_counting(pool, monkeypatch):
-    monkeypatch.setattr(module, "_MAX_DEATHS", 0)
+    monkeypatch.setattr(module, "_MOST_ENDS", 0)
     list(pool.ordered(slow_first, blocks(2)))
     for worker in pool._started:
         os.kill(worker._process.pid, signal.SIGKILL)
@@ -280,9 +282,166 @@ def test_workers_killed_while_idle_are_replaced_without_counting(pool, monkeypat
     assert list(pool.ordered(slow_first, blocks(2))) == [0, 1]
 
 
+@dataclass
+class Ends:
+    """Ends its process in block 1 by a signal, `times` times."""
+
+    folder: Path
+    number: int
+    times: int
+
+    def __call__(self, i: int) -> int:
+        if i == 1 and len(list(self.folder.iterdir())) < self.times:
+            (self.folder / str(time.time_ns())).touch()
+            os.kill(os.getpid(), self.number)
+            time.sleep(60)
+        return i
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="signals of POSIX")
+@pytest.mark.parametrize(("name", "killed"), [("SIGKILL", True), ("SIGTERM", True), ("SIGSEGV", False)])
+def test_the_error_says_whether_workers_were_ended_from_outside(name, killed, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_MOST_ENDS", 1)
+    with ProcessPool(1) as pool, pytest.raises(WorkerError, match=f"2 workers of a block ended.*2 by {name}") as told:
+        list(pool.ordered(Ends(tmp_path, getattr(signal, name), 2), blocks(3)))
+    assert told.value.killed is killed
+    copy = pickle.loads(pickle.dumps(told.value))
+    assert (str(copy), copy.killed) == (str(told.value), killed)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="signals of POSIX")
+def test_kills_count_only_while_no_block_finishes(pool, tmp_path, monkeypatch):
+    """Six workers are killed, each after a block has finished; no more than one may be killed without that."""
+    monkeypatch.setattr(module, "_MOST_ENDS", 1)
+    found = pool.ordered(KilledOnce(tmp_path), blocks(12))
+    assert list(found) == list(range(12))
+    assert len(list(tmp_path.iterdir())) == 6
+
+
+@dataclass
+class KilledOnce:
+    """Kills its process in each block of an even number, the first time."""
+
+    folder: Path
+
+    def __call__(self, i: int) -> int:
+        if i % 2 == 0 and not (self.folder / str(i)).exists():
+            (self.folder / str(i)).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(60)
+        return i
+
+
+@dataclass
+class Forks:
+    """Starts a process that lives longer than the block; in the worker or in the child the block returns."""
+
+    folder: Path
+    child_returns: bool
+
+    def __call__(self, i: int) -> int:
+        if i == 1 and not any(self.folder.iterdir()):
+            child = os.fork()
+            if child == 0 and self.child_returns:
+                return i
+            if child == 0:
+                signal.pause()
+            (self.folder / str(child)).touch()
+            if not self.child_returns:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return i
+
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+
+
+@needs_fork
+def test_a_killed_worker_is_noticed_although_a_child_of_it_lives(tmp_path):
+    with ProcessPool(1) as pool:
+        assert list(pool.ordered(Forks(tmp_path, child_returns=False), blocks(4))) == list(range(4))
+        helper = int(next(tmp_path.iterdir()).name)
+        assert has_ended(helper)  # it belongs to the group of the worker
+
+
+@needs_fork
+def test_a_forked_child_that_returns_sends_no_answer(tmp_path):
+    with ProcessPool(1) as pool:
+        assert list(pool.ordered(Forks(tmp_path, child_returns=True), blocks(4))) == list(range(4))
+        assert list(pool.ordered(slow_first, blocks(4))) == list(range(4))
+        assert has_ended(int(next(tmp_path.iterdir()).name))
+
+
+def has_ended(pid: int) -> bool:
+    """Whether a process that is no child of this one ends within a minute."""
+    for _ in range(1200):
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
+                return True
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@needs_fork
+def test_a_stopped_worker_is_ended_after_the_time_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(worker_process, "_GRACE", 0.5)
+    with ProcessPool(2, time_limit=30.0) as pool:
+        list(pool.ordered(slow_first, blocks(4)))
+        for worker in pool._started:
+            worker._limit = pool.time_limit = 1.0
+        os.kill(pool._started[0]._process.pid, signal.SIGSTOP)
+        assert list(pool.ordered(slow_first, blocks(8))) == list(range(8))
+
+
+@pytest.mark.parametrize("body", ["while True: pass", "import time; time.sleep(600)", "import ctypes; holds_the_gil()"])
+def test_a_block_beyond_the_time_limit_is_ended_and_its_stack_shown(body):
+    with ProcessPool(2, time_limit=1.0) as pool:
+        found = pool.ordered(Hangs(body), blocks(3))
+        assert next(found) == 0
+        with pytest.raises(WorkerError, match=r"(?s)A block took more than 1 s \(time_limit\).*in hang") as told:
+            next(found)
+        assert not told.value.killed
+        pool.time_limit = None
+        assert list(pool.ordered(slow_first, blocks(4))) == list(range(4))
+
+
+@dataclass
+class Hangs:
+    body: str
+
+    def __call__(self, i: int) -> int:
+        if i == 1:
+            hang(self.body)
+        return i
+
+
+def hang(body: str) -> None:
+    exec(body, {"holds_the_gil": holds_the_gil})
+
+
+def holds_the_gil() -> None:
+    import ctypes
+
+    ctypes.PyDLL(None).sleep(600)
+
+
+def test_the_limit_of_a_call_is_for_pools_without_one(pool):
+    with pool_of(pool, 7.0) as same:
+        assert same.time_limit == 7.0
+    assert pool.time_limit is None
+    with ProcessPool(2, time_limit=3.0) as own, pool_of(own, 7.0) as same:
+        assert same.time_limit == 3.0
+    with pool_of(2, 7.0) as made:
+        assert made.time_limit == 7.0
+    assert pickle.loads(pickle.dumps(own)).time_limit == 3.0
+    with pytest.raises(SettingsError, match="time_limit"):
+        ProcessPool(2, time_limit=0)
+
+
 @pytest.mark.parametrize("moment", ["random", "just after sending", "long blocks only"])
 def test_p9_killed_workers_do_not_change_results(moment, pool, monkeypatch):
-    monkeypatch.setattr(module, "_MAX_DEATHS", 1000)
+    monkeypatch.setattr(module, "_MOST_ENDS", 1000)
     rng, left = random.Random(1), 4
     expected = [Uneven()(i) for i in range(40)]
     receive = pool._receive
@@ -292,7 +451,7 @@ def test_p9_killed_workers_do_not_change_results(moment, pool, monkeypatch):
         left -= 1
         os.kill(worker._process.pid, signal.SIGKILL)
 
-    def observed(timeout: float | None) -> None:
+    def observed(timeout: float) -> None:
         before = {id(worker): set(worker.held) for worker in pool._started}
         receive(timeout)
         for worker in list(pool._started):

@@ -131,8 +131,8 @@ def test_a_simulator_that_cannot_be_unpickled(pool: jmdp.ProcessPool) -> None:
 
 
 def test_workers_that_end_are_given_up(pool: jmdp.ProcessPool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_pool, "_MAX_DEATHS", 1)
-    with pytest.raises(SimulatorError, match="2 workers died"):
+    monkeypatch.setattr(process_pool, "_MOST_ENDS", 1)
+    with pytest.raises(SimulatorError, match="2 workers of a block ended"):
         results(Leaves, pool)
     assert jmdp.compare(Coin(), zero, state=0, pool=pool, **COMPARED).best == "1"  # the pool can be used again
 

@@ -145,7 +145,7 @@ def test_the_files_do_not_depend_on_the_workers(tmp_path, workers, two_workers):
 @pytest.mark.parametrize(("replaced", "most", "least"), [(1, 5, 3), pytest.param(3, 8, 5, marks=pytest.mark.long)])
 def test_p9_killed_workers_do_not_change_the_files(replaced, most, least, tmp_path, two_workers, monkeypatch):
     """More workers are killed than a call of the pool replaces, so that some states are sent again one by one."""
-    monkeypatch.setattr(process_pool, "_MAX_DEATHS", replaced)
+    monkeypatch.setattr(process_pool, "_MOST_ENDS", replaced)
     states = {str(k): (k / 10, "") for k in range(40)}
     kills, stop = 0, threading.Event()
 
@@ -201,7 +201,7 @@ def test_a_state_that_raises_is_marked_and_the_others_go_on(tmp_path, workers, t
 
 
 def test_a_state_that_ends_its_worker_is_marked(tmp_path, two_workers, monkeypatch):
-    monkeypatch.setattr(process_pool, "_MAX_DEATHS", 0)
+    monkeypatch.setattr(process_pool, "_MOST_ENDS", 0)
     states = {"first": (0.0, ""), "deadly": (1.0, "dies"), "last": (2.0, "")}
     found = run(tmp_path, states, pool=two_workers)
     assert found.progress.complete
@@ -210,7 +210,7 @@ def test_a_state_that_ends_its_worker_is_marked(tmp_path, two_workers, monkeypat
 
 
 def test_if_all_workers_die_the_study_stops_and_can_be_resumed(tmp_path, two_workers, monkeypatch):
-    monkeypatch.setattr(process_pool, "_MAX_DEATHS", 0)
+    monkeypatch.setattr(process_pool, "_MOST_ENDS", 0)
     states = {str(k): (float(k), "dies") for k in range(12)}
     with pytest.raises(JMDPError, match="workers died"):
         run(tmp_path, states, pool=two_workers)

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from jmdp.distribute.pickling import Parcel, pickled_arguments, unpickled_error, unpickled_result
+
+
+class End(NamedTuple):
+    """How a worker process has ended."""
+
+    text: str
+    killed: bool  # from outside
+    stack: str = ""  # of a block that took too long
 
 
 class Call:
@@ -16,7 +24,7 @@ class Call:
         self.parcel, self._arguments, self._numbers = parcel, arguments, numbers
         self.blocks: deque[Block] = deque()  # in order
         self.unsent: list[Block] = []
-        self.deaths = self.results = 0
+        self.results = 0
         self.cancelled: float | None = None  # time
 
     def take(self, most: int) -> None:
@@ -41,6 +49,7 @@ class Block:
         self.arguments = b""
         self.answer: tuple[bool, bytes] | None = None  # succeeded; pickled result, or error and trace
         self.error: Exception | None = None
+        self.ends: list[End] = []  # of workers that ran it, since the last block of the call has finished
 
     @property
     def answered(self) -> bool:

@@ -11,21 +11,27 @@ from jmdp.errors import SettingsError
 
 
 @contextmanager
-def pool_of(pool: int | Pool | None) -> Iterator[Pool]:
+def pool_of(pool: int | Pool | None, time_limit: float | None = None) -> Iterator[Pool]:
     """Yield the pool that a setting describes. A pool that is made here is closed at the end; a given one is not.
 
-    None and 1 run blocks in this process. A larger number starts as many worker processes.
+    None and 1 run blocks in this process. A larger number starts as many worker processes. `time_limit` is for the
+    blocks of a pool that has none.
     """
     pool = check_pool(pool)
     if isinstance(pool, Pool):
-        yield pool
+        own = pool.time_limit
+        pool.time_limit = time_limit if own is None else own
+        try:
+            yield pool
+        finally:
+            pool.time_limit = own
         return
     if pool is None or pool == 1:
         yield SerialPool()
         return
     from jmdp.distribute.process_pool import ProcessPool
 
-    with ProcessPool(pool) as made:
+    with ProcessPool(pool, time_limit=time_limit) as made:
         yield made
 
 

@@ -25,6 +25,8 @@ class Pool(ABC):
 
     workers: int
     """Number of blocks that run at the same time."""
+    time_limit: float | None = None
+    """Seconds after which the process of a block is ended. Blocks that run in this process have no limit."""
 
     @abstractmethod
     def ordered(self, work: Callable[..., T], arguments: Iterable[tuple[Any, ...]]) -> Generator[T, None, None]:

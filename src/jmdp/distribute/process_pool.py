@@ -5,39 +5,39 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable
+from functools import partial
 from multiprocessing.connection import wait
 from typing import Any, TypeVar
 
-from jmdp.base.settings import function, whole_number
-from jmdp.distribute.calls import Block, Call
+from jmdp.base.settings import function, number, whole_number
+from jmdp.distribute.calls import Block, Call, End
 from jmdp.distribute.pickling import Parcel
 from jmdp.distribute.pools import Pool
 from jmdp.distribute.worker_process import WorkerProcess
-from jmdp.errors import SettingsError, SimulatorError
+from jmdp.errors import SettingsError, WorkerError
 
 T = TypeVar("T")
 
-_MAX_DEATHS = 3
-"""Number of dead workers that are replaced during a call before an error is raised."""
+_MOST_ENDS = 3
+"""Workers of a block that may end, while no block finishes, before an error is raised."""
 _HELD = 2
 """Blocks that a worker holds: the one it runs and the next, so that it need not wait for this process."""
 _IN_ADVANCE = 3
 """Blocks per worker that are begun before their turn. More than `_HELD`: durations differ."""
 _PATIENCE = 1.0
 """Seconds after which a worker that is still busy with a cancelled block is replaced, if it is needed."""
-_DIED = (
-    "{} workers died (finished blocks: {}). Possible causes: too little memory (use fewer workers or smaller "
-    'blocks); a script without `if __name__ == "__main__":` (each worker runs it again); a simulator that ends its '
-    "process (pool=None shows it)."
-)
+_POLL = 0.5
+"""Seconds between looks at the processes. A process that a worker has started can hold the pipe of a dead one open."""
 
 
 class ProcessPool(Pool):
     """Pool of worker processes on this machine. Results do not depend on their number.
 
     Workers are started when first needed and kept until `close` or the end of a ``with`` block, so one pool serves many
-    calls. A block whose worker dies is run again. Each worker uses one thread of BLAS and OpenMP.
+    calls. Each worker uses one thread of BLAS and OpenMP. A block whose worker ends is run again; if that happens four
+    times while no other block finishes, the call fails with `jmdp.errors.WorkerError`.
 
     What is sent to workers must be picklable: define functions at the top of a module. Scripts need
     ``if __name__ == "__main__":``, because each worker imports the script.
@@ -46,16 +46,20 @@ class ProcessPool(Pool):
     ----------
     workers
         Number of processes.
+    time_limit
+        Seconds after which the process of a block is ended. The call then fails with `jmdp.errors.WorkerError`, whose
+        text has the stack of the process. None is no limit.
     """
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, *, time_limit: float | None = None) -> None:
         self.workers = whole_number("workers", workers, 1)
+        self.time_limit = None if time_limit is None else number("time_limit", time_limit, 0.01)
         self._started: list[WorkerProcess] = []
         self._numbers = itertools.count()
         self._lock = threading.Lock()  # of the pipes
 
     def ordered(self, work: Callable[..., T], arguments: Iterable[tuple[Any, ...]]) -> Generator[T, None, None]:
-        """Yield the results; see `Pool.ordered`. Raise `SimulatorError` if too many workers die."""
+        """Yield the results; see `Pool.ordered`. Raise `WorkerError` if the workers of a block end again and again."""
         function("work", work, SettingsError)
         return self._results(Call(Parcel.of(work), iter(arguments), self._numbers))
 
@@ -64,8 +68,8 @@ class ProcessPool(Pool):
         while self._started:
             self._lose(self._started[-1])
 
-    def __reduce__(self) -> tuple[type[ProcessPool], tuple[int]]:
-        return type(self), (self.workers,)  # settings of a method contain its pool, and are saved with results
+    def __reduce__(self) -> tuple[Any, ...]:  # settings of a method contain its pool, and are saved with results
+        return partial(type(self), time_limit=self.time_limit), (self.workers,)
 
     def __repr__(self) -> str:
         return f"ProcessPool({self.workers})"
@@ -93,20 +97,18 @@ class ProcessPool(Pool):
                     raise
             if call.blocks[0].answered:
                 return call.blocks.popleft()
-            if call.deaths > _MAX_DEATHS:
-                raise SimulatorError(_DIED.format(call.deaths, call.results))
 
-    def _timeout(self, call: Call) -> float | None:
+    def _timeout(self, call: Call) -> float:
         """Seconds to wait for answers. 0 if something can be done at once: other threads may have received answers."""
         if call.blocks[0].answered or (call.unsent and self._free_worker() is not None):
             return 0
-        return self._replace_stale() if call.unsent else None
+        return min(_POLL, self._replace_stale()) if call.unsent else _POLL
 
     def _send(self, call: Call) -> None:
         """Send blocks of this call to workers that hold fewer than they can."""
         while call.unsent and (worker := self._free_worker()) is not None:
             block = min(call.unsent, key=lambda block: block.number)
-            worker.ask(block)
+            worker.ask(block, self.time_limit)
             call.unsent.remove(block)
 
     def _free_worker(self) -> WorkerProcess | None:
@@ -118,22 +120,29 @@ class ProcessPool(Pool):
             return self._started[-1]
         return least
 
-    def _receive(self, timeout: float | None) -> None:
-        """Take the answers that have arrived, and notice dead workers."""
-        workers = {worker.connection: worker for worker in self._started}
-        for connection in wait(list(workers), timeout):
-            worker = workers[connection]  # type: ignore[index]
-            answer = worker.answer()
-            if answer is None:
-                for call in {block.call for block in worker.held.values() if not block.answered}:
-                    call.deaths += 1
-                self._lose(worker)
-            else:
-                number, succeeded, payload = answer
-                worker.held[number].answer = succeeded, payload
-                del worker.held[number]
+    def _receive(self, timeout: float) -> None:
+        """Take the answers that have arrived, and notice workers that have ended or do not run."""
+        ready = wait([worker.connection for worker in self._started], timeout)
+        for worker in list(self._started):
+            if worker.connection in ready:
+                if (answer := worker.answer()) is not None:
+                    number, succeeded, payload = answer
+                    block = worker.answered(number)
+                    block.answer = succeeded, payload
+                    for other in block.call.blocks:
+                        other.ends.clear()
+                    continue
+            elif not worker.over():
+                continue
+            running = worker.running  # the others that it holds have not begun
+            end = self._lose(worker)
+            if running is not None and not running.answered and running.call.cancelled is None:
+                running.ends.append(end)
+                if len(running.ends) > _MOST_ENDS or end.stack:
+                    running.error = _failure(running)
+                    running.call.unsent.remove(running)
 
-    def _replace_stale(self) -> float | None:
+    def _replace_stale(self) -> float:
         """End workers that have been busy with a cancelled block for too long; seconds until the next one is."""
         now, ends = time.monotonic(), []
         for worker in list(self._started):
@@ -145,15 +154,15 @@ class ProcessPool(Pool):
                 ends.append(now)
             else:
                 ends.append(since + _PATIENCE)
-        return max(0.0, min(ends) - now) if ends else None
+        return max(0.0, min(ends) - now) if ends else _POLL
 
-    def _lose(self, worker: WorkerProcess) -> None:
+    def _lose(self, worker: WorkerProcess) -> End:
         """End a worker. Its blocks are sent again."""
         for block in worker.held.values():
             if not block.answered and block.call.cancelled is None:
                 block.call.unsent.append(block)
         self._started.remove(worker)
-        worker.end()
+        return worker.end()
 
     def _cancel(self, call: Call) -> None:
         """Drop all blocks of a call. Workers skip those that they have not begun."""
@@ -172,3 +181,26 @@ def _stale_since(worker: WorkerProcess) -> float | None:
     """Time at which a block of this worker was cancelled; None if it has none."""
     times = [block.call.cancelled for block in worker.held.values() if block.call.cancelled is not None]
     return min(times, default=None)
+
+
+def _failure(block: Block) -> WorkerError:
+    """Error of a block whose workers have ended."""
+    for end in block.ends:
+        if end.stack:
+            return WorkerError(
+                f"A block {end.text} and was ended. Stack of its process, the last call first:\n{end.stack}", False
+            )
+    ends = "; ".join(f"{count} by {text}" for text, count in Counter(end.text for end in block.ends).items())
+    said = f"{len(block.ends)} workers of a block ended while no other block finished: {ends}. "
+    if any(end.killed for end in block.ends):
+        return WorkerError(
+            f"{said}They were ended from outside: by the system because memory is short (use fewer workers or smaller "
+            "blocks), or by another program. The same call can be repeated.",
+            True,
+        )
+    return WorkerError(
+        f"{said}Possible causes: a simulator that ends its process (pool=None shows it); a script without "
+        '`if __name__ == "__main__":` (each worker runs it again); too little memory (use fewer workers or smaller '
+        "blocks).",
+        False,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import subprocess
@@ -67,7 +68,8 @@ class RayPool(Pool):
         Approximate time of a task; short blocks are sent together. None is one second, and more with more than 125
         workers: 8 s with 1,000.
     time_limit
-        Seconds after which the process of a block is ended. The call then fails with `WorkerError`.
+        Seconds after which the process of a block is ended. The call then fails with `WorkerError`. None is an hour in
+        a `study` and for ``jmdp gate``, and no limit elsewhere.
     """
 
     def __init__(
@@ -77,7 +79,7 @@ class RayPool(Pool):
         workers: int | None = None,
         cpus_a_task: float = 1.0,
         seconds_a_task: float | None = None,
-        time_limit: float = 3600.0,
+        time_limit: float | None = None,
     ) -> None:
         if address is not None and not isinstance(address, str):
             raise SettingsError(
@@ -87,7 +89,7 @@ class RayPool(Pool):
         self._workers = None if workers is None else whole_number("workers", workers, 1)
         self.cpus_a_task = number("cpus_a_task", cpus_a_task, 0.01)
         self.seconds_a_task = None if seconds_a_task is None else number("seconds_a_task", seconds_a_task, 0.0)
-        self.time_limit = number("time_limit", time_limit, 0.01)
+        self.time_limit = None if time_limit is None else number("time_limit", time_limit, 0.01)
         self._started = False
         self._cores = (-_RECENT, 1)  # time of the last request, cores of the cluster
         self._cancelled: list[Any] = []  # references of tasks that may still run
@@ -287,7 +289,8 @@ class _Call:
         """Raise if no task has finished for so long that none can be expected."""
         if idle < _DESERTED:
             return
-        longest = (_RETRIES + 2) * self._size * self._pool.time_limit  # of a task, run again by Ray
+        limit = self._pool.time_limit or math.inf
+        longest = (_RETRIES + 2) * self._size * limit  # of a task, run again by Ray
         cores = self._ray.cluster_resources().get("CPU", 0)
         if cores < self._pool.cpus_a_task or idle > longest + _DESERTED:
             raise WorkerError(
@@ -314,7 +317,7 @@ class _Call:
 
 
 def _pool(
-    address: str | None, workers: int | None, cpus_a_task: float, seconds_a_task: float | None, time_limit: float
+    address: str | None, workers: int | None, cpus_a_task: float, seconds_a_task: float | None, time_limit: float | None
 ) -> RayPool:
     return RayPool(
         address, workers=workers, cpus_a_task=cpus_a_task, seconds_a_task=seconds_a_task, time_limit=time_limit

@@ -37,7 +37,7 @@ class Task:
     digest: bytes  # of the work
     first: int  # number of the first block
     arguments: bytes  # pickled, of each block
-    time_limit: float  # seconds of a block
+    time_limit: float | None  # seconds of a block
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,8 @@ class _Watch:
         self._file.truncate()
         self._file.write(f"{number}\n")
         self._file.flush()
-        faulthandler.dump_traceback_later(self._seconds, exit=True, file=self._file)
+        if self._seconds is not None:
+            faulthandler.dump_traceback_later(self._seconds, exit=True, file=self._file)
         try:
             yield
         finally:

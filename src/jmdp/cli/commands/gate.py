@@ -15,6 +15,7 @@ from jmdp.cli.gate_report import GateReport
 from jmdp.cli.options import Optionally
 from jmdp.cli.policy_files import policy_digest
 from jmdp.comparisons.compare_policies import compare_policies
+from jmdp.distribute.pool_setting import pool_of
 from jmdp.errors import SettingsError
 from jmdp.statistics.margins import Margin
 
@@ -22,6 +23,9 @@ _OLD = (
     "The policy in use: POLICY is any policy of `jmdp compare-policies`, such as old.onnx, PPO:old.zip or file.py:name."
 )
 _MARGIN = "The largest loss to accept: in units of the return (5), or as a share of the old policy's mean return (2%)."
+
+_TIME_LIMIT = 3600.0
+"""Seconds of a block of episodes on worker processes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,16 +91,19 @@ class Gate(EpisodeSampling):
         policies = {name: (text, policy_digest(text)) for name, text in (("old", self.old), ("new", self.new))}
         loaded = {name: chosen.policy(simulator, text) for name, (text, _) in policies.items()}
         self.refuse_unused_net()
-        found = compare_policies(
-            simulator,
-            loaded,
-            starts=start_states(self.starts, chosen),
-            discount=discount,
-            coupling=self.shared(),
-            baseline="old",
-            margin=margin,
-            **self.sampling(),
-        )
+        given = self.sampling()
+        with pool_of(given.pop("pool"), _TIME_LIMIT) as pool:
+            found = compare_policies(
+                simulator,
+                loaded,
+                starts=start_states(self.starts, chosen),
+                discount=discount,
+                coupling=self.shared(),
+                baseline="old",
+                margin=margin,
+                pool=pool,
+                **given,
+            )
         budget = self.samples or self.max_samples or 10_000
         return GateReport(self.env, policies, found, found.not_worse(margin), budget, self.undecided)
 
