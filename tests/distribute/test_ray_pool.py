@@ -5,12 +5,15 @@ from __future__ import annotations
 import _thread
 import os
 import pickle
+import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +22,7 @@ from test_pools import Mortal, Noted, Problem, Walk, blocks, digest, failing, sl
 
 import jmdp
 from jmdp.distribute import SerialPool
-from jmdp.errors import SettingsError, SimulatorError
+from jmdp.errors import SettingsError, SimulatorError, WorkerError
 from jmdp.simulators.pair_walks import WalkPlan
 from noisy_walk import Drift, policy
 
@@ -168,8 +171,9 @@ def test_a_hung_block_is_ended_and_named(holds, pool):
     one = RayPool(workers=2, time_limit=1.5)
     found = one.ordered(HoldsLock() if holds else hanging, blocks(6))
     assert [next(found), next(found)] == [0, 1]
-    with pytest.raises(SimulatorError, match=r"more than 1\.5 s \(time_limit\)") as told:
+    with pytest.raises(WorkerError, match=r"more than 1\.5 s \(time_limit\)") as told:
         next(found)
+    assert not told.value.killed
     assert "hanging" in str(told.value) or "__call__" in str(told.value)  # the stack
     assert "with the arguments (2,)" in told.value.__notes__[0]
     assert list(one.ordered(slow_first, blocks(2))) == [0, 1]
@@ -188,27 +192,51 @@ class HoldsLock:
         return pow(3, 10**9) if i == 2 else i
 
 
-def test_a_block_that_always_ends_its_process_is_named(pool):
-    found = pool.ordered(Mortal(None, (1,)), blocks(4))
-    next(found)
-    with pytest.raises(SimulatorError, match=r"A Ray task failed.*Block .*\(1,\).*ends its process"):
+@pytest.mark.parametrize(
+    ("way", "said"),
+    [
+        ("segfault", r"signal 11 and signal 11\).*in ending"),
+        ("exit", r"exit code 7 and exit code 7\).*The simulator or the policy ends its process"),
+        ("SIGKILL", r"signal 9 and signal 9\).*It was killed"),
+    ],
+    ids=["segfault", "exit", "SIGKILL"],
+)
+def test_p25_a_block_that_ends_its_process_by_itself_is_told_from_one_that_is_killed(way, said, pool, monkeypatch):
+    monkeypatch.setattr(ray_pool, "_RETRIES", 1)
+    found = pool.ordered(partial(ending, way), blocks(3))
+    assert next(found) == 0
+    with pytest.raises(WorkerError, match=f"(?s){said}") as told:
         list(found)
+    assert told.value.killed == (way == "SIGKILL")
+    assert "with the arguments (1,)" in told.value.__notes__[0]
+
+
+def ending(way: str, i: int) -> int:
+    if i == 1:
+        if way == "segfault":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        if way == "exit":
+            os._exit(7)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return i
 
 
 def test_a_task_that_fails_is_sent_again_block_by_block(pool, monkeypatch):
     """The third task has four blocks; the last of them always ends its process."""
     monkeypatch.setattr(ray_pool, "_RETRIES", 1)
     one, found = RayPool(workers=1, seconds_a_task=100), []
-    with pytest.raises(SimulatorError, match=r"Block .*\(6,\)"):
+    with pytest.raises(WorkerError) as told:
         found.extend(one.ordered(Mortal(None, (6,)), blocks(12)))
+    assert "with the arguments (6,)" in told.value.__notes__[0]
     assert digest(found[:0]) != digest(found) == digest(Walk(7)(i) for i in range(6))
 
 
 def test_a_full_object_store_is_named(pool):
     with pytest.raises(SimulatorError, match=r"Ray cannot store the simulator and the policy .*disk"):
         list(pool.ordered(Problem(np.zeros(150 << 17), slow_first), blocks(2)))
-    with pytest.raises(SimulatorError, match=r"A Ray task failed: .*disk.* Block .*, with the arguments \(1,\)"):
+    with pytest.raises(WorkerError, match=r"A Ray task failed: .*disk.* Block .*, with the arguments \(1,\)") as told:
         list(pool.ordered(large, blocks(4)))
+    assert told.value.killed
 
 
 def large(i: int) -> np.ndarray:
@@ -220,6 +248,46 @@ def test_what_cannot_be_sent_is_named_before_ray_is_asked(pool):
         pool.ordered(Problem(slow_first, threading.Lock()), blocks(2))
     with pytest.raises(SettingsError, match=r"lock.*, part of the policy, cannot be sent"):  # the lambda can
         pool.ordered(Problem(lambda i: i, threading.Lock()), blocks(2))
+
+
+# ------------------------------------------------------------------------------------------------ absent clusters
+
+
+JOIN = """
+import sys, jmdp
+try:
+    list(jmdp.RayPool(sys.argv[1]).ordered(abs, [(1,)]))
+except jmdp.errors.SimulatorError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("listens", [False, True])
+def test_an_address_where_no_ray_answers(listens):
+    """Within the 20 s that the page on clusters states, and the start of a process."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        if not listens:
+            server.close()
+        run = subprocess.run(
+            [sys.executable, "-c", JOIN, f"127.0.0.1:{port}"], capture_output=True, text=True, timeout=60, check=True
+        )
+    assert f"Cannot join the Ray cluster at '127.0.0.1:{port}': no answer within 20 s" in run.stdout
+    assert "ray start --head" in run.stdout
+
+
+@pytest.mark.parametrize("address", ["nowhere", "ray://127.0.0.1:1"])
+def test_addresses_that_ray_refuses(address):
+    command = [sys.executable, "-c", JOIN, address]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert f"Cannot join the Ray cluster at '{address}': ValueError: " in run.stdout
+
+
+def test_a_call_ends_if_no_machine_can_run_its_blocks(pool, monkeypatch):
+    monkeypatch.setattr(ray_pool, "_DESERTED", 1.0)
+    with pytest.raises(WorkerError, match=r"No block has finished.*the cluster has 4 cores for tasks of 99") as told:
+        list(RayPool(workers=1, cpus_a_task=99).ordered(abs, blocks(2)))
+    assert told.value.killed
 
 
 # ------------------------------------------------------------------------------------------------ cancelled calls
