@@ -89,7 +89,8 @@ class RunStudy(LoadingPolicies, Reporting):
     def _opened(self, folder: Path) -> Study:
         if self.file is not None or self.out is not None:
             raise SettingsError(f"--status {folder} is given together with a study to run. Give one of them.")
-        return Study.open(folder)
+        self.loader()  # with --safe, nothing is imported from the current folder
+        return Study.open(folder, trusted=not self.safe)
 
     def _study(self) -> Study:
         if self.file is None:
