@@ -44,7 +44,7 @@ def test_limits_of_the_child():
     about, _ = read("limits")
     assert guard.MEMORY < about["RLIMIT_AS"][1] < guard.MEMORY + (2 << 30)
     assert about["RLIMIT_CPU"][1] < 200
-    assert [about[f"RLIMIT_{name}"] for name in ("CORE", "FSIZE", "NPROC")] == [[0, 0]] * 3
+    assert [about[f"RLIMIT_{name}"] for name in ("CORE", "FSIZE")] == [[0, 0]] * 2
 
 
 def test_a_child_writes_no_file(tmp_path):
@@ -124,7 +124,7 @@ def listed(*arrays):
         (frame(b'"\xff"'), "utf-8"),
         (frame(b"[" * 100_000), "recursion"),
         (frame([]), "indices must be|broke the protocol"),
-        (frame({}), "'arrays'"),
+        (frame({}), "broke the protocol .'about'"),
         (frame({"error": "x" * 3}), "too many values"),
         (frame({"error": ["os.system", "true"]}), "it stated the error 'os.system'"),
         (frame({"error": ["JMDPError", "x"]}), "it stated the error 'JMDPError'"),
@@ -137,7 +137,6 @@ def listed(*arrays):
         (frame(listed(["a", "<f8", [2**39]])), "more than 512 MiB of arrays"),
         (frame(listed(*[["a", "<f8", [2**23]]] * 9)), "took longer"),
         (frame(listed(["a", "|b1", [2]]), b"\1\7"), "booleans that are neither 0 nor 1"),
-        (frame(listed(*[["a", "<f8", [0]]] * 10_001)), "10001 arrays"),
     ],
 )
 def test_answers_that_no_reader_gives(answer, message, monkeypatch):

@@ -113,7 +113,7 @@ class Forked:
     largest = 0
 
     def __init__(self, request: bytes, pipe: int) -> None:
-        self._before, self._code = memory("VmRSS"), None
+        self._before, self.returncode = memory("VmRSS"), None
         self.pid = os.fork()
         if not self.pid:
             code = 1
@@ -127,11 +127,11 @@ class Forked:
                 os._exit(code)
 
     def wait(self) -> int:
-        if self._code is None:
+        if self.returncode is None:
             _, status, usage = os.wait4(self.pid, 0)
-            self._code = os.waitstatus_to_exitcode(status)
+            self.returncode = os.waitstatus_to_exitcode(status)
             Forked.largest = max(Forked.largest, usage.ru_maxrss * 1024 - self._before)
-        return self._code
+        return self.returncode
 
 
 def main() -> None:

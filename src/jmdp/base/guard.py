@@ -41,7 +41,6 @@ _DTYPES = frozenset(
     {"|b1", *(f"{order}{kind}{n}" for n, order in zip((1, 2, 4, 8), "|<<<", strict=True) for kind in "iu")}
 )
 _DTYPES |= {"<f2", "<f4", "<f8"}
-_MOST_ARRAYS = 10_000
 _ERRORS = ("FileError", "MemoryBudgetError", "MissingExtraError", "ModelError", "SettingsError", "StudyError")
 """Errors that a child may raise in the parent, by name."""
 _ENVIRONMENT = {
@@ -112,8 +111,9 @@ def _started(request: bytes, pipe: int) -> subprocess.Popen[bytes]:
 
 def _end(process: subprocess.Popen[bytes]) -> int:
     """Kill the child and its children; return its exit code, which is the earlier one if it had ended."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+    if process.returncode is None:  # afterwards another group may have its number
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
     return process.wait()
 
 
@@ -186,8 +186,6 @@ class _Pipe:
         if "error" in said:
             kind, text = said["error"]
             raise _stated(path, str(kind), str(text))
-        if len(said["arrays"]) > _MOST_ARRAYS:
-            raise ValueError(f"{len(said['arrays'])} arrays")
         return said["about"], {str(name): self._array(dtype, shape) for name, dtype, shape in said["arrays"]}
 
     def _array(self, dtype: Any, shape: Any) -> npt.NDArray[Any]:
@@ -269,7 +267,10 @@ def _write(out: BinaryIO, data: bytes | memoryview) -> None:
 
 
 def _limit(files: int) -> None:
-    """Limit memory and time of this process, and that it writes files, starts processes or leaves a dump of memory."""
+    """Limit memory and time of this process, and forbid it to write files and dumps of memory.
+
+    Threads are not limited, because the limit would be that of all processes of the user, and pyarrow needs one.
+    """
     import resource
 
     with open("/proc/self/statm") as sizes:
@@ -280,7 +281,6 @@ def _limit(files: int) -> None:
         (resource.RLIMIT_CPU, math.ceil(spent + SECONDS * files)),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_NPROC, 0),
         (resource.RLIMIT_NOFILE, 64),
     ):
         hard = resource.getrlimit(what)[1]
