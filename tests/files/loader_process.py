@@ -113,7 +113,7 @@ class Forked:
     largest = 0
 
     def __init__(self, request: bytes, pipe: int) -> None:
-        self._before, self.returncode = memory("VmRSS"), None
+        self._before, self.returncode = memory("RssAnon"), None  # pages of files are not inherited
         self.pid = os.fork()
         if not self.pid:
             code = 1
