@@ -16,6 +16,7 @@ settings.load_profile("busy machine")
 
 SLOW = (
     "base/test_checkpoint.py",
+    "base/test_guard.py",
     "base/test_luck_batch.py",
     "base/test_luck_by_purpose.py",
     "base/test_numba_cache.py",

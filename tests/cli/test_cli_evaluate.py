@@ -179,3 +179,13 @@ def test_what_was_reached_is_printed_when_interrupted(capsys, monkeypatch):
     found = run(capsys, "jmdp evaluate inventory --capacity 2 --json")
     assert found.code == 130
     assert found.json["outcome"] == "INTERRUPTED"
+
+
+def test_safe_imports_nothing_from_the_current_folder(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONSAFEPATH", "")
+    assert run(capsys, "jmdp evaluate anti_correlated_bandit --safe").code == 0
+    (tmp_path / "matplotlibrc").touch()
+    found = run(capsys, "jmdp evaluate anti_correlated_bandit --safe")
+    assert (found.code, found.out) == (2, "")
+    assert "--safe: matplotlibrc in the current folder would be read" in found.err

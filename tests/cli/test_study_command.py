@@ -525,3 +525,16 @@ def test_errors_are_of_their_kind(here):
     put("", "out/ledger.jsonl")
     with pytest.raises(StudyError, match="another --out"):
         file.check_same(Path("out"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the memory of a process")
+def test_safe_reads_the_status_in_a_child(capsys, here, monkeypatch):
+    """The ledger is read by a process with limits; the record is the same."""
+    put(WINDY)
+    assert run(capsys, "jmdp study study.toml --out out --quiet").code == 0
+    plain = run(capsys, "jmdp study --status out --json").json
+    assert run(capsys, "jmdp study --status out --json --safe").json == plain
+    monkeypatch.setattr("jmdp.base.guard.LARGEST_JSON", 100)
+    found = run(capsys, "jmdp study --status out --safe")
+    assert (found.code, found.out) == (2, "")
+    assert "ledger.jsonl cannot be read: the process that read it broke the protocol" in found.err

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import netcdf_files
 import sample_files
+import study_files
 
 from jmdp.files import read_model
 
@@ -16,12 +17,13 @@ class Format(NamedTuple):
     """How valid files of a format are made and loaded."""
 
     make: Callable[[int], bytes]  # a valid file for each seed
-    load: Callable[[Path], str]  # a text that is the same only for the same contents
+    load: Callable[[Path, bool], str]  # a text that is the same only for the same contents; whether the file is trusted
     mutations: str = ""  # names of mutations of this format in `mutants`, besides those of all bytes
 
 
-def load_model(path: Path) -> str:
-    return sample_files.fingerprint(read_model(path, None if path.read_bytes()[:2] == b"PK" else 0.9))
+def load_model(path: Path, trusted: bool) -> str:
+    discount = None if path.read_bytes()[:2] == b"PK" else 0.9
+    return sample_files.fingerprint(read_model(path, discount, trusted=trusted))
 
 
 def make_npz(seed: int) -> bytes:
@@ -47,4 +49,6 @@ FORMATS = {
     "csv": Format(make_csv, load_model, "csv"),
     "parquet": Format(make_parquet, load_model, "parquet"),
     "netcdf": Format(netcdf_files.make, netcdf_files.load, "netcdf"),
+    "study part": Format(study_files.make_part, study_files.load_part, "parquet"),
+    "study ledger": Format(study_files.make_ledger, study_files.load_ledger, "ledger"),
 }

@@ -1,5 +1,6 @@
 """Random damage to valid files: a loader gives the same contents, other contents, or a typed error; nothing else.
 
+Mutants are not trusted, so that a child process reads each under limits of memory and time.
 ``python tests/files/mutants.py --mutants 25000 --seed 1`` counts what happens, and prints each failure with the number
 that replays it: ``--seed S --only FORMAT:NUMBER`` (with ``--keep FILE`` the file is kept).
 """
@@ -15,15 +16,16 @@ import tempfile
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
 import netcdf_files
 import thrift_tree
 from formats import FORMATS
-from loader_process import Loader
+from loader_process import MIB, Loader, too_much
 from netcdf_files import rewritten
+from study_files import rerecorded
 
 INTERESTING = [
     0,
@@ -239,6 +241,7 @@ SPECIAL: dict[str, list[Mutation]] = {
     "csv": [lines, lines, lines],
     "parquet": [footer, footer, page, page],
     "netcdf": [resealed] * 6 + [rewritten] * 6,
+    "ledger": [rerecorded] * 4,
 }
 
 
@@ -253,17 +256,20 @@ def mutant(seed: int, kind: str, serial: int, files: list[bytes]) -> tuple[int, 
     return number, change.__name__, data
 
 
-def alternating(count: int) -> list[tuple[str, int]]:
-    """Format and number of so many mutants, of all formats in turn."""
-    kinds = sorted(FORMATS)
+STUDIES = ("study ledger", "study part")
+
+
+def alternating(count: int, kinds: Sequence[str] = tuple(sorted(FORMATS))) -> list[tuple[str, int]]:
+    """Format and number of so many mutants, of these formats in turn."""
     return [(kinds[i % len(kinds)], i // len(kinds)) for i in range(count)]
 
 
 def run(
     which: list[tuple[str, int]], seed: int, loader: Loader, keep: Path | None = None
 ) -> tuple[Counter[tuple[str, str]], list[str]]:
-    """Load mutants; return counts of outcomes by format, and a description of each failure."""
+    """Load mutants that are not trusted; return counts of outcomes by format, and a description of each failure."""
     counts: Counter[tuple[str, str]] = Counter()
+    peaks, seconds = Counter[str](), dict.fromkeys(FORMATS, 0.0)
     failures = []
     valid = {kind: [form.make(i) for i in range(VARIANTS)] for kind, form in FORMATS.items()}
     with tempfile.TemporaryDirectory() as folder:
@@ -272,7 +278,7 @@ def run(
         @cache
         def expected(kind: str, number: int) -> str:
             path.write_bytes(valid[kind][number])
-            return FORMATS[kind].load(path)
+            return FORMATS[kind].load(path, True)
 
         for kind, serial in which:
             number, change, data = mutant(seed, kind, serial, valid[kind])
@@ -282,27 +288,31 @@ def run(
             if what == "loaded":
                 what = "loaded equal" if report["text"] == expected(kind, number) else "loaded different"
             counts[kind, what] += 1
-            large = report.get("peak", 0) > loader.budget + (64 << 20)
-            if large or what in ("other", "crash", "hang"):
+            peaks[kind] = max(peaks[kind], report.get("child", 0))
+            seconds[kind] = max(seconds[kind], report.get("seconds", 0.0))
+            if too_much(report) or what in ("other", "crash", "hang"):
                 failures.append(f"--seed {seed} --only {kind}:{serial}: {change} of file {number}: {what}\n{report}")
+    for kind in sorted(peaks):
+        print(f"{kind}: at most {peaks[kind] / MIB:,.0f} MiB in a child, {seconds[kind]:.1f} s")
     return counts, failures
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mutants", type=int, default=1000)
+    parser.add_argument("--studies", type=int, metavar="MUTANTS", help="only so many of study folders")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", metavar="FORMAT:NUMBER", help="the one mutant to load")
     parser.add_argument("--keep", type=Path, help="file that the mutant is written to, and left in")
     asked = parser.parse_args()
-    which = alternating(asked.mutants)
+    which = alternating(asked.mutants) if asked.studies is None else alternating(asked.studies, STUDIES)
     if asked.only:
         kind, _, serial = asked.only.partition(":")
         which = [(kind, int(serial))]
     with Loader() as loader:
         counts, failures = run(which, asked.seed, loader, asked.keep)
     for (kind, what), count in sorted(counts.items()):
-        print(f"{kind:10} {what:18} {count:7,}")
+        print(f"{kind:14} {what:18} {count:7,}")
     print(*failures, sep="\n")
     print(f"{len(failures)} failures among {sum(counts.values()):,} mutants, seed {asked.seed}")
     return bool(failures)

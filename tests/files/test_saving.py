@@ -302,7 +302,7 @@ OLD_COMPARISONS = [path for path in FIXTURES if path.stem.startswith("1 comparis
 @pytest.mark.parametrize("path", OLD_COMPARISONS, ids=lambda path: path.stem)
 def test_comparisons_of_version_1_keep_their_outcome(path, folder):
     """And they say so, also on their page and after they were saved again."""
-    with netcdf.read(path) as (record, _, _):
+    with netcdf.read(path, True) as (record, _, _):
         saved = record["object"].get("measures", [record["object"]])
     found = jmdp.load(path)
     for c, old in zip([*found.values()] if isinstance(found, Mapping) else [found], saved, strict=True):

@@ -39,6 +39,10 @@ BUGS = [
     Bug("eliminated alternatives return after loading", "Progress.with_samples",
         result("Sampled(samples, tuple(range(samples.alternatives)), self.paired, (), False)"),
         SAVING + "test_a_loaded_comparison_goes_on[compare three actions]"),
+    Bug("a file that is not trusted may hand back any amount", "_Pipe._array", never("self._left"),
+        "base/test_guard.py::test_the_sum_of_all_arrays_is_limited"),
+    Bug("the texts of errors of a child are printed as they are", "_stated", always("letter.isprintable()"),
+        "base/test_guard.py::test_texts_of_errors_are_printable_and_short"),
     # Studies.
     Bug("all states of a study have the same randomness", "state_key", instead("(seed, number)", "(seed, 0)"),
         STUDY + "test_every_state_has_the_result_of_compare[step_many]"),

@@ -57,7 +57,8 @@ class Loading(Command):
 
     safe: Flag = False
     """Refuse everything that runs code of your files or of modules that you name: file.py:name, package.module:name,
-    module:Env-v0, PPO:model.zip and --net. Without it, such code is announced on standard error, also if --quiet."""
+    module:Env-v0, PPO:model.zip and --net. Results are read in a child process with limits of memory and time. Without
+    it, such code is announced on standard error, also if --quiet."""
 
     def loader(self) -> Loader:
         """Return the loader of this command."""

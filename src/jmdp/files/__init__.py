@@ -1,7 +1,6 @@
 """Saved models and results, and models from NumPy archives (npz) and long tables in CSV, Parquet or a DataFrame.
 
-Files are data from strangers. What a file declares is compared with its size and with the free memory before anything
-is allocated, and nothing in it is unpickled or run.
+Files are data: nothing in them is unpickled or run. Those that are not trusted are read by `jmdp.base.guard`.
 """
 
 from jmdp.files.long_tables import table_model

@@ -13,12 +13,13 @@ import numpy as np
 
 from jmdp.base import arrays
 from jmdp.base.arrays import Floats, Integers
+from jmdp.base.guard import Plain
 from jmdp.base.settings import short
 from jmdp.errors import FileError, ModelError
 from jmdp.files.columns import COLUMNS, NUMBERS, Coder, Rows, check_columns
-from jmdp.files.opening import Source
+from jmdp.files.damage import enough_memory
+from jmdp.files.opening import Source, opened
 from jmdp.files.row_rules import long_model
-from jmdp.models.tabular import TabularJMDP
 
 _SEPARATORS = ",;\t"
 _LONGEST_LINE = 1 << 16
@@ -33,10 +34,11 @@ _NOT_IN_NUMBERS = re.compile(r"[^0-9+\-.eE]")
 _UTF_8 = 'Save it as UTF-8 (in a spreadsheet program: "CSV UTF-8").'
 
 
-def read(source: Source, discount: float | None) -> TabularJMDP:
-    """Read a model from a CSV file."""
-    arrays.refuse_large(f"The table in {source.name}", _BYTES * source.size)
-    return long_model(_Table(source).rows(), discount)
+def read(path: str) -> Plain:
+    """The names of a model in a CSV file, and its arrays."""
+    with opened(path) as source, enough_memory(source.name):
+        arrays.refuse_large(f"The table in {source.name}", _BYTES * source.size)
+        return long_model(_Table(source).rows())
 
 
 class _Table:
@@ -126,14 +128,11 @@ class _Table:
 
 
 def _lines(source: Source) -> Iterator[str]:
-    """Lines of text, each of limited length, and no more than the file had when it was opened."""
-    before, left = 0, source.size
+    """Lines of text, each of limited length."""
+    before = 0
     while block := source.file.read(_BLOCK):
         if not block.endswith(b"\n"):
             block += source.file.readline(_LONGEST_LINE + 1)
-        left -= len(block)
-        if left < 0:
-            raise FileError(f"{source.name} grew while it was read. Read it again when it is complete.")
         if not before:
             if block.startswith((b"\xff\xfe", b"\xfe\xff")):
                 raise FileError(f"{source.name} is UTF-16 or UTF-32 text. {_UTF_8}")

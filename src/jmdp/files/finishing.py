@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
+from jmdp.base.guard import Plain
 from jmdp.base.settings import real_number, short
 from jmdp.errors import ModelError, SettingsError
 from jmdp.models.tabular import TabularJMDP, with_read_labels
@@ -25,13 +25,16 @@ class HandedOver:
         return array
 
 
-def finished_model(name: str, parts: dict[str, Any], own: float | None, given: float | None) -> TabularJMDP:
-    """Model of the file `name` from its arrays and names, which are taken out of `parts`; errors name the file."""
-    discount = _discount(name, own, given)
-    for key in [key for key, value in parts.items() if isinstance(value, np.ndarray)]:
-        parts[key] = HandedOver(parts[key])
+def finished_model(name: str, plain: Plain, discount: float | None) -> TabularJMDP:
+    """Model of the file `name` from its names and arrays, which are taken out of `plain`; errors name the file."""
+    about, arrays = plain
+    gamma = _discount(name, about.get("discount"), discount)
+    names = {key: about.get(key) for key in ("state_names", "action_names")}
+    parts: dict[str, Any] = {
+        key: HandedOver(arrays.pop(key)) for key in ("prob", "reward", "next_state", "terminal") if key in arrays
+    }
     try:
-        model = TabularJMDP(discount=discount, **parts)
+        model = TabularJMDP(discount=gamma, **parts, **names)
     except ModelError as error:
         raise ModelError(f"{name}: {error}") from error
     return with_read_labels(model)

@@ -14,6 +14,7 @@ from jmdp.base.settings import integer, real_number, short
 from jmdp.errors import ModelError, SettingsError
 from jmdp.files.columns import COLUMNS, NUMBERS, Coded, Coder, Rows, check_columns, coded_integers
 from jmdp.files.damage import damage
+from jmdp.files.finishing import finished_model
 from jmdp.files.row_rules import long_model
 from jmdp.models.tabular import TabularJMDP
 
@@ -48,7 +49,7 @@ def table_model(frame: Any, discount: float) -> TabularJMDP:
         arrays.refuse_large(f"{_NAME} of {len(frame):,} rows", _ROW_BYTES * len(frame))
         cells = {name: _column(name, frame[name], pandas) for name in COLUMNS}
     rows = Rows(_NAME, lambda i: f"row {i} (from 0)", **cells)
-    return long_model(rows, discount)
+    return finished_model(_NAME, long_model(rows), discount)
 
 
 def _column(name: str, series: Any, pandas: Any) -> Any:

@@ -4,8 +4,7 @@ Any program that reads netCDF-4 can read the variables; the checksum follows the
 The variable `jmdp_record` contains the object as JSON, which refers to the other variables by name.
 
 `load` computes the checksum before the HDF5 library sees a byte, so that a damaged file is noticed. It reads only plain
-arrays: of numbers, contiguous, uncompressed and inside the file. Sizes are added up, and an array is read only if the
-sum fits into memory.
+arrays: of numbers, contiguous, uncompressed and inside the file.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import os
 import struct
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -24,10 +23,13 @@ import numpy as np
 import numpy.typing as npt
 
 from jmdp.base.arrays import refuse_large
+from jmdp.base.guard import LARGEST_JSON, Plain, guarded
+from jmdp.base.machine import in_words
 from jmdp.base.settings import error_text, short
 from jmdp.base.whole_files import whole_file
 from jmdp.errors import FileError, JMDPError, MissingExtraError
 from jmdp.files.damage import FIX, damage
+from jmdp.files.opening import Source as Opened
 from jmdp.files.opening import opened, path_text
 from jmdp.files.types import Sink, Source, WrongFieldError
 
@@ -115,24 +117,47 @@ def _checksum(file: BinaryIO, size: int, copy: BinaryIO | None = None) -> bytes:
 
 
 @contextmanager
-def read(path: str | os.PathLike[str]) -> Iterator[tuple[Any, Source, str]]:
+def read(path: str | os.PathLike[str], trusted: bool) -> Iterator[tuple[Any, Source, str]]:
     """Yield the record of a file, its arrays, and the name of the file for messages."""
+    with opened(path) as source, damage(source.name):
+        if trusted:
+            with _variables_of(source) as variables:
+                yield _record(variables, source.name), variables, source.name
+        else:
+            ((_, found),) = guarded(read_all, [[path_text(path)]], ["h5py"])
+            if RECORD in found and found[RECORD].nbytes > LARGEST_JSON:
+                raise FileError(f"{source.name} has a {RECORD} of more than {in_words(LARGEST_JSON)}. {FIX}")
+            arrays = _Arrays(found)
+            yield _record(arrays, source.name), arrays, source.name
+
+
+def read_all(path: str) -> Plain:
+    """All variables that a record can refer to."""
+    found = {}
+    with opened(path) as source, damage(source.name), _variables_of(source) as arrays:
+        for name in arrays.names:
+            with suppress(WrongFieldError):  # the record refers to another one, or to none
+                found[name] = arrays.array(name, name)
+    return None, found
+
+
+@contextmanager
+def _variables_of(source: Opened) -> Iterator[_Variables]:
+    """Variables of an undamaged file."""
     try:
         import h5py
     except ImportError:
         raise MissingExtraError('Saved results need h5py: pip install "jmdp[io]"') from None
-    with opened(path) as source:
-        name = source.name
-        if source.start(8) != MAGIC:
-            raise FileError(
-                f"{name} is no file of a saved result. jmdp.load reads files that save() has written, and folders of "
-                "studies; models in npz, CSV and Parquet files are read by jmdp.read_model."
-            )
-        _verify(source.file, name, source.size)
-        source.file.seek(0)
-        with damage(name), h5py.File(source.file, "r", locking=False) as data:
-            arrays = _Variables(data, name)
-            yield _record(arrays, name), arrays, name
+    name = source.name
+    if source.start(8) != MAGIC:
+        raise FileError(
+            f"{name} is no file of a saved result. jmdp.load reads files that save() has written, and folders of "
+            "studies; models in npz, CSV and Parquet files are read by jmdp.read_model."
+        )
+    _verify(source.file, name, source.size)
+    source.file.seek(0)
+    with h5py.File(source.file, "r", locking=False) as data:
+        yield _Variables(data, name)
 
 
 def _verify(file: BinaryIO, name: str, size: int) -> None:
@@ -152,13 +177,31 @@ def _verify(file: BinaryIO, name: str, size: int) -> None:
         raise FileError(f"{name} is damaged: its checksum does not match its contents. {FIX}")
 
 
+class _Arrays(Source):
+    """Arrays that were read by a child process, of which each is used once."""
+
+    def __init__(self, arrays: dict[str, npt.NDArray[Any]]) -> None:
+        self._arrays = arrays
+
+    def array(self, name: str, place: str) -> npt.NDArray[Any]:
+        """An array, which is given away."""
+        if name not in self._arrays:
+            raise WrongFieldError(place, f"{short(name)}, which is no variable of this file that can be read")
+        return self._arrays.pop(name)
+
+
 class _Variables(Source):
-    """Variables of an open file. Sizes are summed as they are asked for, and limited."""
+    """Variables of an open file."""
 
     def __init__(self, data: Any, name: str) -> None:
-        self._data, self._name, self._total = data, name, 0.0
+        self._data, self._name = data, name
         if len(data) > _MOST_VARIABLES:
             raise FileError(f"{name} has {len(data)} variables. A saved result has fewer: give another file.")
+
+    @property
+    def names(self) -> list[str]:
+        """Names of all variables."""
+        return list(self._data)
 
     def array(self, name: str, place: str) -> npt.NDArray[Any]:
         """A variable, read as it is."""
@@ -193,11 +236,10 @@ class _Variables(Source):
         stored = found.id.get_storage_size()
         if stored != size:
             raise WrongFieldError(place, f"{stored} bytes for an array of shape {found.shape}")
-        self._total += size
-        refuse_large(f"{self._name}, up to {place or 'its record'},", self._total)
+        refuse_large(f"{place} in {self._name}", size)
 
 
-def _record(arrays: _Variables, name: str) -> Any:
+def _record(arrays: Source, name: str) -> Any:
     try:
         data = arrays.array(RECORD, RECORD)
     except WrongFieldError as error:

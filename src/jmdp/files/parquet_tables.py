@@ -1,4 +1,4 @@
-"""Long tables in Parquet files, by pyarrow, after the sizes in the footer and in all pages have been checked."""
+"""Long tables in Parquet files, by pyarrow."""
 
 from __future__ import annotations
 
@@ -7,97 +7,61 @@ from typing import Any
 import numpy as np
 
 from jmdp.base import arrays
-from jmdp.base.machine import in_words
+from jmdp.base.guard import Plain
 from jmdp.errors import FileError, MissingExtraError, ModelError
-from jmdp.files.columns import COLUMNS, NUMBERS, Coded, Rows, coded_integers
+from jmdp.files.columns import COLUMNS, NUMBERS, Coded, Rows, check_columns, coded_integers
 from jmdp.files.damage import FIX, damage
-from jmdp.files.opening import Source
-from jmdp.files.parquet_footer import LARGEST_FOOTER, Footer, read_footer
-from jmdp.files.parquet_pages import unpacked_pages
+from jmdp.files.opening import opened
 from jmdp.files.row_rules import long_model
-from jmdp.models.tabular import TabularJMDP
 
-_EXPANSION = 100
-"""Times that the pages may be larger in memory than in the file, beyond `_SPARE` bytes."""
-_SPARE = 1 << 28
 _ROW_BYTES = 250.0
 """Memory for each row: six columns, their codes, and arrays to sort rows."""
-_NAME_BYTES = 250.0
-"""Memory for each name, and its place in an index."""
 
 
-def read(source: Source, discount: float | None) -> TabularJMDP:
-    """Read a model from a Parquet file."""
-    arrays.refuse_large(f"The table in {source.name}", source.size)
-    content = source.file.read(source.size)
-    footer = read_footer(source, content)
-    _plan(source, content, footer)
-    parquet = _parquet(source)
-    with damage(source.name):
-        file = _file(parquet, content)
-        _check_types(source.name, file.schema_arrow)
+def read(path: str) -> Plain:
+    """The names of a model in a Parquet file, and its arrays."""
+    with opened(path) as source, damage(source.name):
+        name, parquet = source.name, _parquet(source.name)
+        schema = parquet.read_schema(source.file)
+        check_columns(name, schema.names)
+        # Text is read as codes: a few of them can stand for much text.
+        file = parquet.ParquetFile(source.file, read_dictionary=_texts(name, schema), page_checksum_verification=True)
+        rows = file.metadata.num_rows
+        arrays.refuse_large(f"The table of {rows:,} rows in {name}", _ROW_BYTES * rows)
         table = file.read(columns=list(COLUMNS), use_threads=False)
         table.validate(full=True)
-        if table.num_rows != footer.rows:
-            raise FileError(f"{source.name} is damaged: it has another number of rows than its footer says. {FIX}")
-        del file, content
-        cells = {name: _column(source.name, name, table.column(name)) for name in COLUMNS}
-        del table
-    return long_model(Rows(source.name, lambda i: f"row {i} (from 0)", **cells), discount)
+        if table.num_rows != rows:
+            raise FileError(f"{name} is damaged: it has another number of rows than its footer says. {FIX}")
+        cells = {column: _column(name, column, table.column(column)) for column in COLUMNS}
+        del file, table
+    return long_model(Rows(name, lambda i: f"row {i} (from 0)", **cells))
 
 
-def _parquet(source: Source) -> Any:
+def _parquet(name: str) -> Any:
     try:
         from pyarrow import parquet
     except ImportError:
-        raise MissingExtraError(f'Parquet files need pyarrow: pip install "jmdp[study]" ({source.name})') from None
+        raise MissingExtraError(f'Parquet files need pyarrow: pip install "jmdp[study]" ({name})') from None
     return parquet
 
 
-def _file(parquet: Any, content: bytes) -> Any:
-    """The file, of which only the footer is read. Text is read as codes: a few of them can stand for much text."""
-    from pyarrow import BufferReader
-
-    return parquet.ParquetFile(
-        BufferReader(content),
-        read_dictionary=[name for name in COLUMNS if name not in NUMBERS],
-        thrift_string_size_limit=LARGEST_FOOTER,
-        thrift_container_size_limit=LARGEST_FOOTER,
-        pre_buffer=False,
-        page_checksum_verification=True,
-    )
-
-
-def _check_types(name: str, schema: Any) -> None:
-    """Raise unless names are text or integers, and the others are numbers."""
+def _texts(name: str, schema: Any) -> list[str]:
+    """Columns of text; raise unless names are text or integers, and the others are numbers."""
     from pyarrow import types
 
+    texts = []
     for field in schema:
         kind = field.type
         if field.name in NUMBERS:
             good, wanted = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind), "numbers"
         else:
-            value = kind.value_type if types.is_dictionary(kind) else None
-            text = value is not None and (types.is_string(value) or types.is_large_string(value))
+            value = kind.value_type if types.is_dictionary(kind) else kind
+            text = types.is_string(value) or types.is_large_string(value)
+            texts += [field.name] * text
             good, wanted = types.is_integer(kind) or text, "text or integers"
         if not good:
             raise ModelError(f"{name}: column {field.name} has type {kind}. Give {wanted}.")
-
-
-def _plan(source: Source, content: bytes, footer: Footer) -> None:
-    """Raise if the table does not fit into memory, or is far larger than the file."""
-    unpacked = names = 0
-    for chunk in footer.chunks:
-        pages = unpacked_pages(content, chunk)
-        unpacked += pages.size
-        names += pages.names if chunk.column not in NUMBERS else 0
-    if unpacked > _SPARE + _EXPANSION * source.size:
-        raise FileError(
-            f"{source.name} has {in_words(source.size)} and would be unpacked to {in_words(unpacked)}. If that is "
-            "right, write it with compression=None."
-        )
-    needed = _ROW_BYTES * footer.rows + _NAME_BYTES * names + 2 * unpacked
-    arrays.refuse_large(f"The table of {footer.rows:,} rows in {source.name}", needed)
+    return texts
 
 
 def _column(name: str, column: str, cells: Any) -> Any:

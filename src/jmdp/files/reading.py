@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from jmdp.base.guard import Plain, guarded
+from jmdp.base.settings import boolean_value
 from jmdp.errors import FileError, SettingsError
 from jmdp.files import csv_tables, npz_models, parquet_tables
-from jmdp.files.damage import enough_memory
+from jmdp.files.damage import damage
+from jmdp.files.finishing import finished_model
 from jmdp.files.long_tables import table_model
-from jmdp.files.opening import Source, opened
+from jmdp.files.opening import opened, path_text
 from jmdp.models.tabular import TabularJMDP
 
 _SAVE = "Save the model with np.savez(FILE, prob=…, reward=…, next_state=…, discount=…), as CSV or as Parquet."
@@ -30,7 +34,7 @@ _OTHERS = {
 """First bytes of files that hold no model, and what to say."""
 
 
-def read_model(path: Any, discount: float | None = None) -> TabularJMDP:
+def read_model(path: Any, discount: float | None = None, *, trusted: bool = True) -> TabularJMDP:
     """Read a scenario table from a file, or from a pandas DataFrame; nothing in a file is run.
 
     The contents tell the format, not the name of the file:
@@ -53,6 +57,9 @@ def read_model(path: Any, discount: float | None = None) -> TabularJMDP:
         A regular file, or a DataFrame.
     discount
         γ, 0 ≤ γ < 1, if the file has none.
+    trusted
+        False: read the file in a child process with limits of memory and time, as "Security" in the documentation
+        says. Needs Linux.
 
     Raises
     ------
@@ -67,19 +74,25 @@ def read_model(path: Any, discount: float | None = None) -> TabularJMDP:
         if discount is None:
             raise SettingsError("A DataFrame has no discount. Give one, e.g. discount=0.99.")
         return table_model(path, discount)
-    with opened(path) as source, enough_memory(source.name):
-        begin = source.start(8)
-        if not begin:
-            raise FileError(f"{source.name} is empty. {_SAVE}")
-        if begin.startswith(b"PK\x03\x04"):
-            return npz_models.read(source, discount)
-        if begin.startswith(b"PAR1"):
-            return parquet_tables.read(source, discount)
-        _refuse_others(source, begin)
-        return csv_tables.read(source, discount)
+    with opened(path) as source:
+        name, read = source.name, _reader(source.name, source.file.read(8))
+    if boolean_value("trusted", trusted):
+        found = read(path_text(path))
+    else:
+        (found,) = guarded(read, [[path_text(path)]], ["pyarrow.parquet"] if read is parquet_tables.read else [])
+    with damage(name):
+        return finished_model(name, found, discount)
 
 
-def _refuse_others(source: Source, begin: bytes) -> None:
+def _reader(name: str, begin: bytes) -> Callable[[str], Plain]:
+    """Function that reads a file that begins so; raise if there is none."""
+    if not begin:
+        raise FileError(f"{name} is empty. {_SAVE}")
+    if begin.startswith(b"PK\x03\x04"):
+        return npz_models.read
+    if begin.startswith(b"PAR1"):
+        return parquet_tables.read
     for first, what in _OTHERS.items():
         if begin.startswith(first):
-            raise FileError(f"{source.name} {what}")
+            raise FileError(f"{name} {what}")
+    return csv_tables.read

@@ -8,12 +8,11 @@ import numpy as np
 
 from jmdp.base import arrays
 from jmdp.base.arrays import Booleans, Floats, Integers
+from jmdp.base.guard import Plain
 from jmdp.base.labels import is_integer
 from jmdp.base.settings import short
 from jmdp.errors import ModelError
 from jmdp.files.columns import LONGEST_NAME, Coded, Rows
-from jmdp.files.finishing import finished_model
-from jmdp.models.tabular import TabularJMDP
 
 
 class _Axis(NamedTuple):
@@ -48,8 +47,8 @@ class _Pairs(NamedTuple):
         return first
 
 
-def long_model(rows: Rows, discount: float | None) -> TabularJMDP:
-    """Model of a long table; raise `ModelError` for the first row that violates a rule."""
+def long_model(rows: Rows) -> Plain:
+    """Names and arrays of the model of a long table; raise `ModelError` for the first row that violates a rule."""
     _check_cells(rows)
     pairs = _pairs(rows)
     probability = _probabilities(rows, pairs)
@@ -77,10 +76,8 @@ def long_model(rows: Rows, discount: float | None) -> TabularJMDP:
         next_state[s, k, a] = states.place[next_codes[chosen]]
     terminal = np.zeros(S, bool)
     terminal[states.place[len(rows.state.names) :]] = True
-    parts = {"prob": prob, "reward": reward, "next_state": next_state, "terminal": terminal}
     names = {"state_names": states.names, "action_names": actions.names}
-    del prob, reward, next_state
-    return finished_model(rows.name, {**parts, **names}, None, discount)
+    return names, {"prob": prob, "reward": reward, "next_state": next_state, "terminal": terminal}
 
 
 def _check_cells(rows: Rows) -> None:

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jmdp.base.settings import short
+from jmdp.base.settings import boolean_value, short
 from jmdp.comparisons.comparison import Comparison
 from jmdp.comparisons.policy_comparison import PolicyComparison
 from jmdp.comparisons.run_comparison import RunComparison, RunComparisons
@@ -86,7 +86,7 @@ def _attributes(name: str) -> dict[str, Any]:
     return found | {"jmdp_versions": ", ".join(versions)}
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str], *, trusted: bool = True) -> Any:
     """Load what `save` has written: a model, an evaluation, a comparison or a learned result; or open a study.
 
     Numbers are the saved ones, bit for bit. Nothing in a file is executed: it is data, whose types and sizes are
@@ -98,12 +98,15 @@ def load(path: str | os.PathLike[str]) -> Any:
     ----------
     path
         A file that ``result.save(path)`` has written, or the folder of a study.
+    trusted
+        False: read the files in child processes with limits of memory and time, as "Security" in the documentation
+        says. Needs Linux.
     """
     if _is_folder(path):
         from jmdp.studies.study import Study
 
-        return Study.open(Path(path_text(path)))
-    with netcdf.read(path) as (record, source, name):
+        return Study.open(Path(path_text(path)), trusted=trusted)
+    with netcdf.read(path, boolean_value("trusted", trusted)) as (record, source, name):
         try:
             return _object(record, source, name)
         except WrongFieldError as error:

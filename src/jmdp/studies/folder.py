@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jmdp.base.arrays import Booleans, Integers
+from jmdp.base.guard import Plain, guarded
 from jmdp.base.settings import short
 from jmdp.base.whole_files import reserved
 from jmdp.distribute.ledger import Ledger
@@ -124,9 +125,17 @@ class Folder:
         self.damaged = {damage.chunk.key: damage for damage in self.damages(checksums)}
 
     @classmethod
-    def read(cls, path: Path) -> Folder:
-        """Read the ledger of a study."""
-        return cls(path, Ledger.read(path / "ledger.jsonl"))
+    def read(cls, path: Path, trusted: bool = True) -> Folder:
+        """Read the ledger of a study; one that is not trusted is read by a child process."""
+        file = path / "ledger.jsonl"
+        if trusted:
+            return cls(path, Ledger.read(file))
+        ((records, _),) = guarded(ledger_records, [[str(file)]], [], StudyError)
+        if not isinstance(records, list) or not records or not all(isinstance(record, dict) for record in records):
+            raise StudyError(f"{file} has no valid records.")
+        ledger = Ledger(file)
+        ledger.records = records
+        return cls(path, ledger)
 
     @classmethod
     @contextmanager
@@ -228,6 +237,11 @@ class Folder:
                 f"{self.path} has a study with {name} {short(mine)}, but {short(value)} is given. Give the same, or "
                 "another path."
             )
+
+
+def ledger_records(path: str) -> Plain:
+    """The records of a ledger."""
+    return Ledger.read(Path(path)).records, {}
 
 
 @contextmanager

@@ -10,10 +10,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from jmdp.base import arrays
+from jmdp.base.guard import Plain, guarded
 from jmdp.base.settings import short
+<<<<<<< HEAD
 from jmdp.base.whole_files import opened, replacement
 from jmdp.errors import MissingExtraError, StudyError
+=======
+from jmdp.base.whole_files import replacement
+from jmdp.errors import MemoryBudgetError, MissingExtraError, StudyError
+>>>>>>> w-files
 
 if TYPE_CHECKING:
     import pyarrow
@@ -43,11 +52,15 @@ _AFTER = {
 RESERVED = frozenset({*_BEFORE, *_AFTER, "action", "policy", "decided", "runner_up"})
 """Names that coordinates cannot have."""
 
+<<<<<<< HEAD
 _WIDEST = 64
 """Times that a part may be larger in memory than on disk, beyond `_SPARE` bytes."""
 _SPARE = 1 << 24
 
 _FIX = "The same call of study simulates its states again."
+=======
+_FIX = "Restore it from a copy, or delete the folder and run the study again."
+>>>>>>> w-files
 
 
 class Columns(NamedTuple):
@@ -147,14 +160,57 @@ def read_part(path: Path, part: Part, columns: Columns) -> pyarrow.Table:
         needed = sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
         arrays.refuse_large(f"The table in {path}", max(0, needed))
         same = about.num_rows == part.rows and found.schema_arrow.equals(columns.schema())
-        fits = same and needed <= _SPARE + _WIDEST * part.bytes
         # A thread of pyarrow that releases `content` while Python ends would end the process by SIGABRT.
-        table = found.read(use_threads=False) if fits else None
+        table = found.read(use_threads=False) if same else None
+    except MemoryBudgetError:
+        raise
+    except MemoryError as error:
+        raise MemoryBudgetError(f"{path} needs more memory than this process may use. Free some memory.") from error
     except Exception as error:  # pyarrow raises several kinds, also OSError
         raise StudyError(f"{path} is not a Parquet file that can be read ({short(str(error))}). {_FIX}") from error
     if table is None or table.num_rows != part.rows:
         raise StudyError(f"{path} has other columns or rows than the ledger states. {_FIX}")
     return table
+
+
+def read_parts(asked: Sequence[tuple[Path, Part]], columns: Columns, trusted: bool) -> list[pyarrow.Table]:
+    """Read parts; those that are not trusted are read by one child process."""
+    if trusted:
+        return [read_part(path, part, columns) for path, part in asked]
+    arrow()
+    found = guarded(buffers, [[str(path), part, columns] for path, part in asked], ["pyarrow.parquet"], StudyError)
+    return [_table(path, part, columns, arrays) for (path, part), (_, arrays) in zip(asked, found, strict=True)]
+
+
+def buffers(path: str, part: Sequence[Any], columns: Sequence[Any]) -> Plain:
+    """Arrow's buffers of the columns of a part, by the name of the column and the number of the buffer."""
+    table = read_part(Path(path), Part(*part), Columns(*columns))
+    found: dict[str, npt.NDArray[Any]] = {}
+    for name in table.column_names:
+        array = table[name].combine_chunks()
+        if array.offset:
+            raise StudyError(f"{path} has a column {short(name)} that does not begin at its first row. {_FIX}")
+        found |= {
+            f"{name} {i}": np.frombuffer(buffer, np.uint8)
+            for i, buffer in enumerate(array.buffers())
+            if buffer is not None
+        }
+    return None, found
+
+
+def _table(path: Path, part: Part, columns: Columns, found: Mapping[str, npt.NDArray[Any]]) -> pyarrow.Table:
+    """Table of these buffers; raise `StudyError` unless they are valid, because the file may have made them."""
+    pa = arrow()
+    try:
+        made = []
+        for field in columns.schema():
+            names = [f"{field.name} {i}" for i in range(3 if field.type == pa.string() else 2)]
+            own = [pa.py_buffer(found[name]) if name in found else None for name in names]
+            made.append(pa.Array.from_buffers(field.type, part.rows, own))
+            made[-1].validate(full=True)
+    except pa.ArrowException as error:
+        raise StudyError(f"{path} is not a part of a study ({short(str(error))}). {_FIX}") from error
+    return pa.Table.from_arrays(made, schema=columns.schema())
 
 
 def arrow() -> Any:

@@ -14,6 +14,7 @@ from jmdp.cli.choices import CouplingName, coupling_of, label_of, unknown
 from jmdp.cli.command import Command, Exit, aside, print_json, show
 from jmdp.cli.environments import GYMNASIUM_ID, WORLDS
 from jmdp.cli.evaluation_report import EvaluationReport
+from jmdp.cli.loading import Loading
 from jmdp.cli.method_settings import MethodName, ReachablePairs, settings_asked_for, summary
 from jmdp.cli.options import Actions, Optionally, PolicyDraws
 from jmdp.cli.policies import table_policy
@@ -40,7 +41,7 @@ class ChosenWorld:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluate(Reporting):
+class Evaluate(Loading, Reporting):
     """Evaluate a built-in world: means, covariances and gaps of all actions, with error bounds.
 
     WORLD comes first, its options and all others after it in any order:
@@ -100,6 +101,7 @@ class Evaluate(Reporting):
 
     def run(self) -> Exit:
         """Evaluate, and print one state or all."""
+        self.loader()  # with --safe, nothing is imported from the current folder
         world, model = self.world.world, self.world.world.model
         policy_name = next(iter(world.policies)) if self.policy is None else self.policy
         policy = table_policy(policy_name, model, world.policies)
