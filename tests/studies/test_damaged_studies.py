@@ -17,13 +17,8 @@ import pytest
 
 import jmdp
 from jmdp.distribute.ledger import Ledger
-<<<<<<< HEAD
-from jmdp.errors import StudyError
-from studies.study_kills import PlantedPool, digest, study
-=======
 from jmdp.errors import MemoryBudgetError, StudyError
-from studies.study_kills import digest, study
->>>>>>> w-files
+from studies.study_kills import PlantedPool, digest, study
 
 MUTANTS = int(os.environ.get("JMDP_MUTANTS", "300"))
 

@@ -16,13 +16,8 @@ import numpy.typing as npt
 from jmdp.base import arrays
 from jmdp.base.guard import Plain, guarded
 from jmdp.base.settings import short
-<<<<<<< HEAD
 from jmdp.base.whole_files import opened, replacement
-from jmdp.errors import MissingExtraError, StudyError
-=======
-from jmdp.base.whole_files import replacement
 from jmdp.errors import MemoryBudgetError, MissingExtraError, StudyError
->>>>>>> w-files
 
 if TYPE_CHECKING:
     import pyarrow
@@ -52,15 +47,7 @@ _AFTER = {
 RESERVED = frozenset({*_BEFORE, *_AFTER, "action", "policy", "decided", "runner_up"})
 """Names that coordinates cannot have."""
 
-<<<<<<< HEAD
-_WIDEST = 64
-"""Times that a part may be larger in memory than on disk, beyond `_SPARE` bytes."""
-_SPARE = 1 << 24
-
 _FIX = "The same call of study simulates its states again."
-=======
-_FIX = "Restore it from a copy, or delete the folder and run the study again."
->>>>>>> w-files
 
 
 class Columns(NamedTuple):

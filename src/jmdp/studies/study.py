@@ -77,34 +77,25 @@ class Study(Reportable):
     The files can also be read without jmdp: ``polars.read_parquet(study.files)``.
     """
 
-<<<<<<< HEAD
-    def __init__(self, folder: Folder, stopped: str | None = None) -> None:
-        self._folder, self._stopped = folder, stopped
+    def __init__(self, folder: Folder, stopped: str | None = None, trusted: bool = True) -> None:
+        self._folder, self._stopped, self._trusted = folder, stopped, trusted
 
     @classmethod
-    def open(cls, path: str | Path) -> Study:
+    def open(cls, path: str | Path, *, trusted: bool = True) -> Study:
         """Open the folder of a study, also while it runs.
 
         Raises `StudyError` if the ledger is damaged. Parts are checked by name and size; `missing` lists those that are
         not as they were written. `verify` reads them.
-=======
-    def __init__(self, folder: Folder, trusted: bool = True) -> None:
-        self._folder, self._trusted = folder, trusted
-
-    @classmethod
-    def open(cls, path: str | Path, *, trusted: bool = True) -> Study:
-        """Open the folder of a study, also while it runs. Raises `StudyError` if it is damaged.
 
         With ``trusted=False`` files are read in child processes with limits of memory and time, as "Security" in the
         documentation says. Needs Linux.
->>>>>>> w-files
         """
         try:
             folder = Path(path)
         except TypeError:
             raise SettingsError(f"path is {short(path)}. Give the folder of a study.") from None
         trusted = boolean_value("trusted", trusted)
-        return cls(Folder.read(folder, trusted), trusted)
+        return cls(Folder.read(folder, trusted), trusted=trusted)
 
     @property
     def path(self) -> Path:
@@ -166,15 +157,10 @@ class Study(Reportable):
     def to_arrow(self) -> pyarrow.Table:
         """One row for each finished state and alternative, in the order of the states."""
         folder = self._folder
-<<<<<<< HEAD
-        tables = [
-            read_part(folder.part_path(chunk.rung, chunk.first, chunk.last), chunk.part, folder.columns)
+        parts = [
+            (folder.part_path(chunk.rung, chunk.first, chunk.last), chunk.part)
             for chunk in folder.chunks.values()
             if chunk.rows
-=======
-        parts = [
-            (folder.part_path(chunk.rung, chunk.first, chunk.last), chunk.part) for chunk in folder.chunks if chunk.rows
->>>>>>> w-files
         ]
         tables = read_parts(parts, folder.columns, self._trusted) if parts else []
         table = arrow().concat_tables(tables) if tables else folder.columns.schema().empty_table()

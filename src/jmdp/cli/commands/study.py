@@ -94,14 +94,9 @@ class RunStudy(LoadingPolicies, Reporting):
 
     def _opened(self, folder: Path, option: str = "--status") -> Study:
         if self.file is not None or self.out is not None:
-<<<<<<< HEAD
             raise SettingsError(f"{option} {folder} is given together with a study to run. Give one of them.")
-        return Study.open(folder)
-=======
-            raise SettingsError(f"--status {folder} is given together with a study to run. Give one of them.")
         self.loader()  # with --safe, nothing is imported from the current folder
         return Study.open(folder, trusted=not self.safe)
->>>>>>> w-files
 
     def _verified(self, folder: Path) -> Exit:
         if self.status is not None or self.report is not None:
