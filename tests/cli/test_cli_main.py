@@ -41,7 +41,7 @@ def test_examples_run_as_printed(line, capsys, tmp_path, monkeypatch):
     Path("shop.py").write_text(SHOP)
     Path("windy.toml").write_text('env = "world:windy_gridworld"\npolicy = "uniform"\nstates = "all"\nbudget = 64\n')
     _, name, *arguments = shlex.split(line)
-    if "--status" in arguments:
+    if {"--status", "--verify"} & set(arguments):
         assert run(capsys, "jmdp study windy.toml --out windy --quiet").code == 0
     if "all" in arguments:
         assert isinstance(parsed(command(name), f"jmdp {name}", arguments), command(name))

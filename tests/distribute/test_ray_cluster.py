@@ -62,15 +62,16 @@ def test_p25_a_storm():
     assert not run.returncode, run.stdout + run.stderr
 
 
+@pytest.mark.long
 @namespaces
 def test_nothing_is_left_of_an_interrupted_script():
     """Namespaces, processes and folders: the script is ended while nodes are being started."""
     command = [sys.executable, ray_cluster.__file__, "--nodes", "2", "--questions", "compare"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as script:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as script:
         name = f"jmdp{script.pid}n1"
         while script.poll() is None and name not in ray_cluster.ip("netns", "list"):
             time.sleep(0.1)
-        assert name in ray_cluster.ip("netns", "list")
+        assert name in ray_cluster.ip("netns", "list"), script.stderr.read()
         script.terminate()
         script.wait(100)
     assert f"jmdp{script.pid}" not in ray_cluster.ip("netns", "list")

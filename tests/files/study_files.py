@@ -92,8 +92,9 @@ def signed(records: list[Any]) -> bytes:
     """A ledger with valid checksums."""
     with tempfile.TemporaryDirectory() as folder:
         ledger = Ledger.create(Path(folder) / "ledger.jsonl", records[0])
-        for one in records[1:]:
-            ledger.append(one)
+        with ledger.exclusive():
+            for one in records[1:]:
+                ledger.append(one)
         return ledger.path.read_bytes()
 
 
