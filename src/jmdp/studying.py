@@ -12,7 +12,7 @@ from jmdp.base.settings import asks_for_seed, boolean_value, cut, number, short,
 from jmdp.comparisons.compare import ActionQuestion, action_question
 from jmdp.comparisons.compare_policies import PolicyQuestion, policy_question
 from jmdp.comparisons.settings import Settings
-from jmdp.distribute.pool_setting import check_pool, pool_of
+from jmdp.distribute.pool_setting import LONGEST_BLOCK, check_pool, pool_of
 from jmdp.distribute.pools import Pool
 from jmdp.errors import CouplingError, SettingsError, StudyError, WorkerError
 from jmdp.evaluate import check_lazy_policy
@@ -31,9 +31,6 @@ from jmdp.studies.parts import Columns, arrow, read_part
 from jmdp.studies.points import Failure, Points
 from jmdp.studies.study import Study
 from jmdp.studies.work import CertifiedWork, SimulatedWork, Work
-
-_TIME_LIMIT = 3600.0
-"""Seconds that a block of states may take if the pool is given as a number of workers."""
 
 
 @interruptible
@@ -145,7 +142,7 @@ def study(
         works, header = _simulated(simulator, policy, points, actions, coupling, discount, settings)
     header["states"] = len(points)
     stopped = None
-    with Folder.writer(folder, header, resume) as written, pool_of(pool, time_limit=_TIME_LIMIT) as workers:
+    with Folder.writer(folder, header, resume) as written, pool_of(pool, time_limit=LONGEST_BLOCK) as workers:
         control = _check_repeated(written, works, points)
         try:
             Driver(points, works, written, workers, progress, retry_failed, control).run()

@@ -28,7 +28,7 @@ if __name__ == "__main__":
         found = pool.ordered(Noted(pathlib.Path(sys.argv[1]), float(sys.argv[2])), blocks(10**6))
         for _ in found:
             if sys.argv[3] == "fork and kill" and os.fork() == 0:
-                time.sleep(30)  # this child holds the pipes open
+                time.sleep(300)  # this child holds the pipes open
                 os._exit(0)
             time.sleep(9999)  # the consumer
 """
@@ -71,6 +71,8 @@ def test_no_worker_is_left_behind(how, where, tmp_path):
                 run.send_signal(signal.SIGINT if how == "interrupt" else signal.SIGKILL)
             run.wait()
             all_end(workers)
+            if how == "fork and kill":
+                os.killpg(run.pid, signal.SIGKILL)
             told = run.stderr.read()  # workers hold this pipe open
             assert told.count(b"Traceback") == told.count(b"KeyboardInterrupt") == ("kill" not in how), told.decode()
         finally:

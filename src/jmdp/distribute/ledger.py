@@ -65,7 +65,7 @@ class Ledger:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Let no other process write meanwhile; raise `StudyError` if one has written, or may write."""
+        """Hold the lock of the file; raise `StudyError` if another process has written to it, or can."""
         with locked(self.path) as descriptor:
             os.lseek(descriptor, self._end - len(self._last), os.SEEK_SET)
             same = os.fstat(descriptor).st_size == self._size and os.read(descriptor, len(self._last)) == self._last

@@ -9,6 +9,9 @@ from jmdp.base.settings import short, whole_number
 from jmdp.distribute.pools import Pool, SerialPool
 from jmdp.errors import SettingsError
 
+LONGEST_BLOCK = 3600.0
+"""Seconds that a block may take in a study and for `jmdp gate`, which run unattended, unless the pool has a limit."""
+
 
 @contextmanager
 def pool_of(pool: int | Pool | None, time_limit: float | None = None) -> Iterator[Pool]:

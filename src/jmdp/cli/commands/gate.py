@@ -15,7 +15,7 @@ from jmdp.cli.gate_report import GateReport
 from jmdp.cli.options import Optionally
 from jmdp.cli.policy_files import policy_digest
 from jmdp.comparisons.compare_policies import compare_policies
-from jmdp.distribute.pool_setting import pool_of
+from jmdp.distribute.pool_setting import LONGEST_BLOCK, pool_of
 from jmdp.errors import SettingsError
 from jmdp.statistics.margins import Margin
 
@@ -23,9 +23,6 @@ _OLD = (
     "The policy in use: POLICY is any policy of `jmdp compare-policies`, such as old.onnx, PPO:old.zip or file.py:name."
 )
 _MARGIN = "The largest loss to accept: in units of the return (5), or as a share of the old policy's mean return (2%)."
-
-_TIME_LIMIT = 3600.0
-"""Seconds of a block of episodes on worker processes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +89,7 @@ class Gate(EpisodeSampling):
         loaded = {name: chosen.policy(simulator, text) for name, (text, _) in policies.items()}
         self.refuse_unused_net()
         given = self.sampling()
-        with pool_of(given.pop("pool"), _TIME_LIMIT) as pool:
+        with pool_of(given.pop("pool"), LONGEST_BLOCK) as pool:
             found = compare_policies(
                 simulator,
                 loaded,
