@@ -49,7 +49,14 @@ def all_end(pids: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "where"), [("interrupt", "pool"), ("interrupt", "consumer"), ("kill", "pool"), ("interrupt all", "pool")]
+    ("how", "where"),
+    [
+        ("interrupt", "pool"),
+        ("interrupt", "consumer"),
+        ("kill", "pool"),
+        ("interrupt all", "pool"),
+        ("fork and kill", "consumer"),
+    ],
 )
 def test_no_worker_is_left_behind(how, where, tmp_path):
     """An interrupt, of the process or of its whole group as by Ctrl-C, or the sudden end of the parent process."""
