@@ -27,7 +27,7 @@ from jmdp.simulators.candidates import candidate_actions
 from jmdp.statistics.assumptions import Assumptions
 from jmdp.studies.driver import Control, Driver, rungs
 from jmdp.studies.folder import Chunk, Folder
-from jmdp.studies.parts import Columns, arrow, read_part
+from jmdp.studies.parts import Columns, arrow, read_parts
 from jmdp.studies.points import Failure, Points
 from jmdp.studies.study import Study
 from jmdp.studies.work import CertifiedWork, SimulatedWork, Work
@@ -48,6 +48,7 @@ def study(
     budget: int = 10_000,
     resume: bool = True,
     retry_failed: bool = False,
+    trusted: bool = True,
     discount: float | None = None,
     coupling: Coupling | None = None,
     confidence: float = 0.95,
@@ -99,6 +100,8 @@ def study(
         Continue a study that is in the folder. False raises an error if there is one.
     retry_failed
         Simulate states that have failed in an earlier call again, e.g. after the simulator was corrected.
+    trusted
+        False: a study that is in the folder already is read as by ``Study.open(path, trusted=False)``.
     discount, horizon, assume
         As in `compare`.
     coupling
@@ -120,6 +123,7 @@ def study(
     folder = _path(path)
     boolean_value("resume", resume)
     boolean_value("retry_failed", retry_failed)
+    boolean_value("trusted", trusted)
     check_pool(pool)
     settings = {
         "seed": whole_number("seed", seed, 0),
@@ -142,7 +146,7 @@ def study(
         works, header = _simulated(simulator, policy, points, actions, coupling, discount, settings)
     header["states"] = len(points)
     stopped = None
-    with Folder.writer(folder, header, resume) as written, pool_of(pool, time_limit=LONGEST_BLOCK) as workers:
+    with Folder.writer(folder, header, resume, trusted) as written, pool_of(pool, time_limit=LONGEST_BLOCK) as workers:
         control = _check_repeated(written, works, points)
         try:
             Driver(points, works, written, workers, progress, retry_failed, control).run()
@@ -152,7 +156,7 @@ def study(
             if not error.killed:
                 raise
             stopped = f"workers were ended again and again, which says nothing about their states. {error}"
-    return Study(Folder.read(folder), stopped)
+    return Study(Folder.read(folder, written.trusted), stopped)
 
 
 def _path(path: Any) -> Path:
@@ -297,7 +301,7 @@ def _check_chunk(folder: Folder, works: Sequence[Work], points: Points, chunk: C
         raise StudyError(f"{folder.path} has a ledger that does not match its settings.")
     pa, work = arrow(), works[chunk.rung - 1]
     path = folder.part_path(chunk.rung, chunk.first, chunk.last)
-    table = read_part(path, chunk.part, folder.columns)
+    (table,) = read_parts([(path, chunk.part)], folder.columns, folder.trusted)
     from pyarrow import compute
 
     table = table.filter(compute.not_equal(table["outcome"], Outcome.FAILED.name))

@@ -528,13 +528,19 @@ def test_errors_are_of_their_kind(here):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the memory of a process")
-def test_safe_reads_the_status_in_a_child(capsys, here, monkeypatch):
-    """The ledger is read by a process with limits; the record is the same."""
+def test_safe_reads_a_study_in_a_child(capsys, here, monkeypatch):
+    """Ledger and parts are read by processes with limits, also to continue; the record is the same."""
     put(WINDY)
     assert run(capsys, "jmdp study study.toml --out out --quiet").code == 0
     plain = run(capsys, "jmdp study --status out --json").json
-    assert run(capsys, "jmdp study --status out --json --safe").json == plain
-    monkeypatch.setattr("jmdp.base.guard.LARGEST_JSON", 100)
-    found = run(capsys, "jmdp study --status out --safe")
-    assert (found.code, found.out) == (2, "")
-    assert "ledger.jsonl cannot be read: the process that read it broke the protocol" in found.err
+    commands = "jmdp study --status out --safe", "jmdp study study.toml --out out --quiet --safe"
+    for command in commands:
+        assert run(capsys, f"{command} --json").json == plain
+    for limit, file in ({"LARGEST_JSON": 100}, "ledger.jsonl"), ({"MEMORY": 50}, ".parquet"):
+        with monkeypatch.context() as patch:
+            for name, value in limit.items():
+                patch.setattr(f"jmdp.base.guard.{name}", value)
+            for command in commands[file == ".parquet" :]:  # the first one reads no parts
+                found = run(capsys, command)
+                assert (found.code, found.out) == (2, "")
+                assert f"{file} cannot be read: the process that read it broke the protocol" in found.err

@@ -384,14 +384,18 @@ def has_ended(pid: int) -> bool:
 
 
 @needs_fork
-def test_a_stopped_worker_is_ended_after_the_time_limit(tmp_path, monkeypatch):
+@pytest.mark.parametrize("size", [0, 3_000_000], ids=["small messages", "messages that do not fit into a pipe"])
+def test_a_stopped_worker_is_ended_after_the_time_limit(size, monkeypatch):
     monkeypatch.setattr(worker_process, "_GRACE", 0.5)
     with ProcessPool(2, time_limit=30.0) as pool:
-        list(pool.ordered(slow_first, blocks(4)))
-        for worker in pool._started:
-            worker._limit = pool.time_limit = 1.0
+        list(pool.ordered(first_of, [(i, b"") for i in range(4)]))
+        pool.time_limit = 1.0
         os.kill(pool._started[0]._process.pid, signal.SIGSTOP)
-        assert list(pool.ordered(slow_first, blocks(8))) == list(range(8))
+        assert list(pool.ordered(first_of, [(i, bytes(size)) for i in range(8)])) == list(range(8))
+
+
+def first_of(i: int, rest: bytes) -> int:
+    return i
 
 
 @pytest.mark.parametrize("body", ["while True: pass", "import time; time.sleep(600)", "import ctypes; holds_the_gil()"])

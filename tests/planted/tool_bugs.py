@@ -43,6 +43,8 @@ BUGS = [
         "base/test_guard.py::test_the_sum_of_all_arrays_is_limited"),
     Bug("the texts of errors of a child are printed as they are", "_stated", always("letter.isprintable()"),
         "base/test_guard.py::test_texts_of_errors_are_printable_and_short"),
+    Bug("a study that --safe continues is trusted", "RunStudy._study", argument("trusted", "True"),
+        "cli/test_study_command.py::test_safe_reads_a_study_in_a_child"),
     # Studies.
     Bug("all states of a study have the same randomness", "state_key", instead("(seed, number)", "(seed, 0)"),
         STUDY + "test_every_state_has_the_result_of_compare[step_many]"),

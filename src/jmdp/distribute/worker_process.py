@@ -81,6 +81,8 @@ class WorkerProcess:
         """Send a block, and its work unless the worker has it."""
         if not self.held:
             self._begun = time.monotonic()
+        if time_limit != self._limit:
+            self._limit_sending(time_limit)
         self.held[block.number], self._limit = block, time_limit
         digest = block.call.parcel.digest
         if digest not in self._works:
@@ -113,7 +115,7 @@ class WorkerProcess:
     def over(self) -> bool:
         """True if the process has ended, or has not run for longer than its block may take."""
         waited = time.monotonic() - self._begun
-        self._late = bool(self.held) and self._limit is not None and waited > self._limit + _GRACE
+        self._late |= bool(self.held) and self._limit is not None and waited > self._limit + _GRACE
         return self._late or not self._process.is_alive()
 
     def end(self) -> End:
@@ -139,8 +141,22 @@ class WorkerProcess:
         return End(_signal(-code), -code in _FROM_OUTSIDE) if code < 0 else End(f"exit code {code}", False)
 
     def _send(self, *message: Any) -> None:
-        with contextlib.suppress(OSError):  # a dead worker is noticed in answer()
+        try:
             self.connection.send_bytes(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
+        except BlockingIOError:  # nobody has read for as long as the limit: a part of the message may be lost
+            self._late = True
+        except OSError:  # a dead worker is noticed in answer()
+            pass
+
+    def _limit_sending(self, seconds: float | None) -> None:
+        """Give up sending if the worker does not read for longer than this: its process has been stopped."""
+        if os.name != "posix":
+            return
+        import socket
+
+        whole, part = divmod(0.0 if seconds is None else seconds + _GRACE, 1.0)  # 0: wait for ever
+        with socket.socket(fileno=os.dup(self.connection.fileno())) as pipe:
+            pipe.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(whole), int(1e6 * part)))
 
 
 def _signal(number: int) -> str:

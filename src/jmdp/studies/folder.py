@@ -112,10 +112,10 @@ class Damage(NamedTuple):
 
 
 class Folder:
-    """Folder of a study, as far as its ledger has been read."""
+    """Folder of a study, as far as its ledger has been read. Parts not `trusted` are read by a child process."""
 
-    def __init__(self, path: Path, ledger: Ledger, checksums: bool = False) -> None:
-        self.path, self._ledger = path, ledger
+    def __init__(self, path: Path, ledger: Ledger, checksums: bool = False, trusted: bool = True) -> None:
+        self.path, self._ledger, self.trusted = path, ledger, trusted
         _check_header(path, self.header)
         self.chunks: dict[Key, Chunk] = {}  # in the order of the ledger
         for record in ledger.records[1:]:
@@ -135,11 +135,11 @@ class Folder:
             raise StudyError(f"{file} has no valid records.")
         ledger = Ledger(file)
         ledger.records = records
-        return cls(path, ledger)
+        return cls(path, ledger, trusted=False)
 
     @classmethod
     @contextmanager
-    def writer(cls, path: Path, header: dict[str, Any], resume: bool) -> Iterator[Folder]:
+    def writer(cls, path: Path, header: dict[str, Any], resume: bool = True, trusted: bool = True) -> Iterator[Folder]:
         """Create a study, or continue the one that is there. Only one process at a time can do so."""
         header, file = {"format": _FORMAT, **header}, path / "ledger.jsonl"
         with ExitStack() as stack:
@@ -148,8 +148,10 @@ class Folder:
                 exists, is_held = stack.enter_context(reserved(file))
                 if exists and not resume:
                     raise StudyError(f"{path} has a study already. Give another path, or resume=True to continue it.")
+                if exists and not trusted:
+                    cls.read(path, trusted)  # a ledger that a child can read within its limits, this process can
                 ledger = Ledger.read(file, is_held) if exists else Ledger.create(file, header, is_held)
-                folder = cls(path, ledger, checksums=True)
+                folder = cls(path, ledger, checksums=True, trusted=trusted or not exists)
             folder._check_same(header)
             yield folder
 

@@ -77,8 +77,8 @@ class Study(Reportable):
     The files can also be read without jmdp: ``polars.read_parquet(study.files)``.
     """
 
-    def __init__(self, folder: Folder, stopped: str | None = None, trusted: bool = True) -> None:
-        self._folder, self._stopped, self._trusted = folder, stopped, trusted
+    def __init__(self, folder: Folder, stopped: str | None = None) -> None:
+        self._folder, self._stopped = folder, stopped
 
     @classmethod
     def open(cls, path: str | Path, *, trusted: bool = True) -> Study:
@@ -94,8 +94,7 @@ class Study(Reportable):
             folder = Path(path)
         except TypeError:
             raise SettingsError(f"path is {short(path)}. Give the folder of a study.") from None
-        trusted = boolean_value("trusted", trusted)
-        return cls(Folder.read(folder, trusted), trusted=trusted)
+        return cls(Folder.read(folder, boolean_value("trusted", trusted)))
 
     @property
     def path(self) -> Path:
@@ -162,7 +161,7 @@ class Study(Reportable):
             for chunk in folder.chunks.values()
             if chunk.rows
         ]
-        tables = read_parts(parts, folder.columns, self._trusted) if parts else []
+        tables = read_parts(parts, folder.columns, folder.trusted) if parts else []
         table = arrow().concat_tables(tables) if tables else folder.columns.schema().empty_table()
         numbers = table["number"].to_numpy()
         return table.take(numbers.argsort(kind="stable"))

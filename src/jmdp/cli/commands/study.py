@@ -151,6 +151,7 @@ class RunStudy(LoadingPolicies, Reporting):
                 pool=pool,
                 coupling=coupling_of(values.get("coupling", "synchronous"), luck),
                 assume=Assumptions(**{name: values[name] for name in _ASSUMED if name in values}),
+                trusted=not self.safe,
                 progress=not self.quiet,
                 **{name: values[name] for name in _PASSED_ON if name in values},
             )
