@@ -120,6 +120,7 @@ def compiled_in_memory(folder, code, *given, source):
     return found
 
 
+@pytest.mark.long
 def test_a_copy_in_another_folder_uses_the_same_cache(folder, tmp_path):
     stored = {path: path.stat().st_mtime_ns for path in files(folder, "*.nb?")}
     shutil.copy(folder / "small.py", tmp_path)
@@ -155,6 +156,7 @@ def test_a_changed_source_is_compiled_again(folder, tmp_path):
     assert run(folder, *GIVEN) == (ANSWER, "")
 
 
+@pytest.mark.long
 def test_without_the_private_names_of_numba_results_are_the_same(folder):
     for change in (
         "del numba.core.caching.IndexDataCacheFile",
@@ -234,7 +236,12 @@ def change_one_byte(path):
 
 @pytest.mark.parametrize(
     ("pattern", "damages"),
-    [("*.nbi", [cut]), ("*.nbi", [change_one_byte]), ("*.nbc", [change_one_byte]), ("*.nbc", [cut, empty, replace])],
+    [
+        pytest.param("*.nbi", [cut], marks=pytest.mark.long),
+        ("*.nbi", [change_one_byte]),
+        ("*.nbc", [change_one_byte]),
+        pytest.param("*.nbc", [cut, empty, replace], marks=pytest.mark.long),
+    ],
 )
 def test_damaged_files_are_not_used(folder, pattern, damages):
     for i, path in enumerate(files(folder, pattern)):
@@ -253,6 +260,7 @@ def test_a_process_that_was_killed_before_it_had_stored_all(folder):
     assert len(files(folder, "checksum")) == 2
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGSTOP")
 def test_a_process_that_hangs_with_the_lock_delays_others_but_does_not_stop_them(folder):
     shutil.rmtree(folder / "cache")
@@ -287,6 +295,7 @@ def test_a_full_disk(folder):
     assert files(folder, "*.nb?") == []
 
 
+@pytest.mark.long
 def test_eight_processes_that_compile_different_types_at_the_same_time(folder):
     """Each in another order."""
     shutil.rmtree(folder / "cache")

@@ -17,6 +17,7 @@ ALLOWED = sys.platform == "linux" and os.geteuid() == 0 and shutil.which("ip")
 namespaces = pytest.mark.skipif(not ALLOWED, reason="needs Linux, root and iproute2, for network namespaces")
 
 
+@pytest.mark.long
 def test_p25_a_node_is_killed_during_a_study(tmp_path):
     """Only that node has cores at first, so it runs the blocks when it is killed; another then takes over."""
     with ray_cluster.Cluster(3, namespaces=False, head_works=False, started=2) as cluster:
@@ -33,6 +34,7 @@ def test_p25_a_node_is_killed_during_a_study(tmp_path):
     assert not cluster.folder.exists()
 
 
+@pytest.mark.long
 def test_clusters_that_refuse(tmp_path):
     """Another token, and another version of Ray: errors within the deadline, and Ray does not end the driver."""
     with ray_cluster.Cluster(1, namespaces=False, version="2.0.0") as cluster:

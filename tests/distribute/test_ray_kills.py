@@ -25,11 +25,11 @@ def cluster() -> Iterator[Any]:
 @pytest.mark.parametrize(
     ("question", "moment"),
     [
-        ("stopped early", "just after sending"),
         ("stopped early", "node removed"),
         *(
             pytest.param(question, moment, marks=pytest.mark.long)
             for question, moment in (
+                ("stopped early", "just after sending"),
                 ("stopped early", "random"),
                 ("all blocks", "long blocks only"),
                 ("study", "random"),
