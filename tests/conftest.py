@@ -97,6 +97,54 @@ SLOW = (
 )
 """Folders, files and tests that ``pytest -m fast`` leaves out, as their ids begin; add here what takes seconds."""
 
+LONG = (
+    "base/test_without_posix.py",
+    "benchmarks/test_decisions.py",
+    "cli/test_study_command.py::test_killed_and_resumed",
+    "comparisons/test_compare.py::test_a_tie_is_seldom_called[5]",
+    "comparisons/test_compare_runs.py::test_wrong_claims_are_rare",
+    "distribute/test_pools.py::test_a_block_beyond_the_time_limit_is_ended_and_its_stack_shown[import time",
+    "distribute/test_ray_pool.py::test_a_task_that_fails_is_sent_again_block_by_block",
+    "distribute/test_ray_pool.py::test_p17_results_do_not_depend_on_workers[4]",
+    "distribute/test_ray_pool.py::test_p25_a_block_that_ends_its_process_by_itself_is_told_from_one_that_is_killed[segf",
+    "files/test_saving_learned.py::test_a_learned_evaluation_values_the_steps_of_reviews[gram",
+    "files/test_saving_learned.py::test_round_trip[gram",
+    "methods/exact_distribution/test_exact_distribution.py::test_it_stops_where_it_is_told_and_what_it_has_holds",
+    "methods/exact_distribution/test_exact_distribution.py::test_sampled_bands_cover_at_their_confidence",
+    "methods/exact_distribution/test_exact_distribution.py::test_few_cells_are_enough_for_two_rules_of_an_inventory[0.01",
+    "methods/exact_distribution/test_one_gap.py::test_gaps_of_actions_need_only_the_pairs_that_can_follow",
+    "methods/exact_distribution/test_one_gap.py::test_gaps_of_policies_and_of_their_start[12",
+    "methods/exact_distribution/test_ties.py::test_ties_at_any_scale_and_tolerance",
+    "methods/exact_pairs/test_exact_pairs.py::test_single_precision_says_so_in_its_certificate",
+    "methods/exact_pairs/test_higher_moments.py::test_orders_up_to_eight_are_certified",
+    "methods/incremental/test_incremental.py::test_a_sampler_can_stand_in_for_the_table",
+    "methods/incremental/test_incremental.py::test_errors_fall_like_one_over_the_root_of_updates",
+    "methods/incremental/test_incremental.py::test_intervals_cover_at_their_confidence",
+    "methods/incremental/test_incremental.py::test_intervals_cover_where_the_start_is_hardly_forgotten[0.99",
+    "methods/incremental/test_incremental.py::test_p8_it_converges_to_the_right_point[grid]",
+    "methods/incremental/test_resume.py::test_p10_killed_within_a_save_it_gives_the_same_bits",
+    "methods/kernels/test_branches.py::test_draws_are_those_of_the_python_rollouts_in_distribution[Independent",
+    "methods/kernels/test_branches.py::test_draws_are_those_of_the_python_rollouts_in_distribution[Synchronous",
+    "project/test_readme.py::test_pages_print_what_they_say[docs/choose.md",
+    "project/test_readme.py::test_pages_print_what_they_say[docs/howto/own_policy.md",
+    "project/test_readme.py::test_pages_print_what_they_say[docs/howto/review.md",
+    "project/test_readme.py::test_pages_print_what_they_say[docs/howto/study.md",
+    "project/test_readme.py::test_pages_print_what_they_say[docs/howto/whole_runs.md",
+    "project/test_readme.py::test_pages_print_what_they_say[docs/tables.md",
+    "promises/test_extreme_scales.py::test_intervals_contain_the_truth_at_any_scale[exact_pairs_order_4]",
+    "promises/test_policy_decisions.py::test_intervals_cover_the_truth_at_every_look[True]",
+    "promises/test_relations.py::test_scaling_rewards_by_a_power_of_two_scales_moments_bit_for_bit[JIPE]",
+    "results/gaps/test_equal_returns.py::test_equal_policies_have_correlation_one[exact distribution]",
+    "reviews/test_review_blunders.py::test_a_planted_blunder_is_ranked_first[inventory]",
+    "reviews/test_review_blunders.py::test_intervals_of_averages_contain_the_truth",
+    "simulators/objects/test_new_generators.py::test_bit_generators_are_keyed[NestedBitShop]",
+    "simulators/test_ale.py::test_any_order_of_calls_gives_what_a_replay_gives[tetris",
+    "statistics/test_selection_rule.py::test_intervals_after_elimination_hold[60]",
+    "studies/test_study_workers.py::test_a_state_that_had_failed_may_wait_for_later_rungs",
+    "studies/test_study_workers.py::test_workers_that_cannot_be_started_raise",
+)
+"""Tests that take seconds, and beside which faster ones of the gate test the same; they run with ``-m long``."""
+
 # A shell that runs the tests in the background has them ignore interrupts, and so would all that they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -155,6 +203,8 @@ def pytest_collection_modifyitems(items):
     """Mark as fast what is neither slow nor long. The longest test comes first, so that nobody waits for it alone."""
     for item in items:
         name = f"{within_tests(item.path)}::{item.name}"
+        if name.startswith(LONG):
+            item.add_marker("long")
         if item.get_closest_marker("long") is not None:
             item.add_marker(pytest.mark.timeout(LONG_LIMIT))
         elif not name.startswith(SLOW):

@@ -101,7 +101,7 @@ def test_forgotten_pools_end_their_workers():
 
 def test_a_soak_with_kills_changes_nothing_and_leaves_nothing_behind():
     """At least two calls and three kills; thirty minutes in the long run: tests/distribute/process_kills.py."""
-    _, different, _, _, marks = soak(0.1, 3.0, seed=43, say=False)
+    _, different, _, _, marks = soak(0.05, 1.0, seed=43, say=False)
     assert not different
     assert abs(marks[-1][1] - marks[0][1]) <= 6  # a worker that is being replaced has three
     assert marks[-1][0] < marks[0][0] + 30  # MB

@@ -20,9 +20,7 @@ def run(*arguments: str) -> list[str]:
     return found.stdout.splitlines()
 
 
-@pytest.mark.parametrize(
-    ("step", "kills", "random"), [(21, 12, 3), pytest.param(1, 300, 20, marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize(("step", "kills", "random"), [(31, 8, 2), pytest.param(1, 300, 20, marks=pytest.mark.long)])
 def test_p10_killed_and_resumed(step, kills, random):
     *writes, moments = run("--every-write", "--step", str(step), "--random", str(random))
     found = [tuple(map(int, line.split()[-2:])) for line in writes]

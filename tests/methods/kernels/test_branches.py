@@ -44,10 +44,12 @@ def observed(rng, model, policy, coupling, x, y):
         np.empty(2, np.int64), np.empty(2, np.int64), np.empty(2), np.empty(2, np.int64), np.empty(2, bool)
     )
     many_steps(rng, tables, np.array([x[0], y[0]]), np.array([x[1], y[1]]), moved, out)
-    counts = Counter(map(tuple, out.tolist()))
+    sizes = out.max(axis=0) + 1
+    codes, counts = np.unique(np.ravel_multi_index(tuple(out.T), sizes), return_counts=True)
     seen = Counter()
-    for (k, n, a, other, m, b), count in counts.items():
-        seen[float(model.reward[x[0], k, x[1]]), n, a, float(model.reward[y[0], other, y[1]]), m, b] += count
+    for k, n, a, other, m, b, count in zip(*np.unravel_index(codes, sizes), counts.tolist(), strict=True):
+        rewards = float(model.reward[x[0], k, x[1]]), float(model.reward[y[0], other, y[1]])
+        seen[rewards[0], int(n), int(a), rewards[1], int(m), int(b)] += count
     return seen
 
 
