@@ -14,10 +14,9 @@ import tyro
 
 from benchmarks.report import save
 from benchmarks.running import COMPARISONS, run
-from jmdp.cli.choices import unknown
-from jmdp.cli.command import Command, Exit, aside, plain, print_json
+from jmdp.cli.command import Command, Exit, Flag, Names, Optionally, aside, plain, print_json
+from jmdp.cli.loading import unknown
 from jmdp.cli.main import exit_code, parsed
-from jmdp.cli.options import Flag, Names, Optionally
 
 _NAMES = f"Comparisons to run (default: all): {', '.join(COMPARISONS)}."
 

@@ -70,7 +70,7 @@ def _count(report: Report, problem: str, model: jmdp.TabularJMDP, policy: jmdp.T
     return ratio
 
 
-def _largest_variance(result: jmdp.Evaluation, policy: jmdp.TabularPolicy) -> float:
+def _largest_variance(result: jmdp.results.Evaluation, policy: jmdp.TabularPolicy) -> float:
     """Return the largest variance of a return, with a given or a drawn first action: the unit of the tolerance."""
     variance = np.einsum("saa->sa", result.covariance)
     value = (policy.probs * result.mean).sum(axis=1)
@@ -78,7 +78,7 @@ def _largest_variance(result: jmdp.Evaluation, policy: jmdp.TabularPolicy) -> fl
     return float(max(variance.max(), drawn.max()))
 
 
-def _difference(result: jmdp.Evaluation, policy: jmdp.TabularPolicy, H: Floats) -> float:
+def _difference(result: jmdp.results.Evaluation, policy: jmdp.TabularPolicy, H: Floats) -> float:
     """Return the largest difference of the plain table from our covariances, for some pairs of states."""
     S, A = policy.probs.shape
     rng = np.random.default_rng(0)

@@ -42,8 +42,8 @@ class Problem:
     model: jmdp.TabularJMDP
     simulator: JaxSimulator
     actor: Actor
-    paired: jmdp.Evaluation
-    unpaired: jmdp.Evaluation
+    paired: jmdp.results.Evaluation
+    unpaired: jmdp.results.Evaluation
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class Question:
     variance_ratio: float  # of the decisive gap: unpaired over paired
     horizon: int
 
-    def ask(self, coupling: Coupling, seed: int, samples: int = BUDGET, **more: Any) -> jmdp.Comparison:
+    def ask(self, coupling: Coupling, seed: int, samples: int = BUDGET, **more: Any) -> jmdp.comparisons.Comparison:
         """Decide by `compare`."""
         import jax.numpy as jnp
 
@@ -141,7 +141,7 @@ def decided(question: Question, seed: int) -> tuple[Run, Run]:
 def _run(question: Question, coupling: Coupling, seed: int) -> Run:
     answer = question.ask(coupling, seed)
     true = question.problem.model.actions.name(question.best)
-    return Run(answer.samples, answer.draws.steps, answer.best not in (true, None), answer.best is None)
+    return Run(answer.samples, answer.summary.samples.steps, answer.best not in (true, None), answer.best is None)
 
 
 def problems(quick: bool) -> list[Problem]:

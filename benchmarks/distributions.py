@@ -11,8 +11,8 @@ import numpy as np
 import jmdp
 from benchmarks.report import Goal, Report, agree
 from jmdp.methods.monte_carlo.monte_carlo import rollout_horizon
-from jmdp.methods.monte_carlo.table_rollouts import CompiledTable
-from jmdp.simulators.rollouts import RolloutPlan, paired_draws
+from jmdp.methods.monte_carlo.samples import CompiledTable
+from jmdp.simulators.rollouts.rollouts import RolloutPlan, paired_draws
 
 _FALSE_ALARM = 1e-6
 """Probability that simulation disagrees with a correct distribution anywhere, per policy."""

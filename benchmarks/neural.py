@@ -16,11 +16,12 @@ import numpy as np
 import jmdp
 from benchmarks.interleave import interleave
 from benchmarks.report import Goal, Report, Row
-from jmdp.distribute import Pool, pool_of
+from jmdp.distribute import Pool
+from jmdp.distribute.process_pool import pool_of
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.coupling import Coupling
 from jmdp.simulators import PairedRollouts
-from jmdp.simulators.pair_walks import PairWalks, WalkPlan
+from jmdp.simulators.rollouts.pair_walks import PairWalks, WalkPlan
 
 _SHARE = 0.8
 """Goal of both: fraction of the bare throughput."""
@@ -48,9 +49,9 @@ def _learning(report: Report, updates: int, visits: int) -> None:
     import jax
 
     from jmdp.base.luck import Shock
+    from jmdp.methods.neural_gram.checkpoints import Tracker
+    from jmdp.methods.neural_gram.lookahead_rollouts import PairReplay
     from jmdp.methods.neural_gram.network import GramNetwork
-    from jmdp.methods.neural_gram.replay import PairReplay
-    from jmdp.methods.neural_gram.tracking import Tracker
     from jmdp.methods.neural_gram.trainer import Trainer, TrainingPlan, initial_state
     from jmdp.methods.neural_gram.training_loop import CHUNK, TrainingData, train
 

@@ -45,7 +45,7 @@ def quantecon(quick: bool) -> list[Row]:
         }
     )
     gap = result.gap("10", "best", "base stock")
-    coupled = jmdp.couple(jmdp.Marginals.from_quantecon(process), by=jmdp.CommonUniform(across_states=True))
+    coupled = jmdp.couple(jmdp.Marginals.from_quantecon(process), by=jmdp.models.CommonUniform(across_states=True))
     averaged = jmdp.evaluate(coupled, rules, coupling, progress=False).gap(10, "best", "base stock")
     slower = timings.ratio("jmdp", "values")
     return [
@@ -102,7 +102,7 @@ def _storm_gap(days: int) -> list[Row]:
         samples=100 if days < 20 else 2000,
         progress=False,
     )
-    assert isinstance(found, jmdp.RunComparison)
+    assert isinstance(found, jmdp.comparisons.RunComparison)
     sampled = found.superiority("new", "old")
     build, check = timings.ratio("build", "ours"), timings.ratio("check", "ours")
     return [

@@ -82,7 +82,7 @@ def _evaluated(task: str, n: int) -> list[Row]:
         for model in models.values()
     ]
     found = _policies_compared(name, models, n)
-    mean, error = paired(found.draws.returns)
+    mean, error = paired(found.summary.samples.returns)
     separate = sqrt((old_std**2 + new_std**2) / n)
     if n >= 64:
         agree(f"{task}, mean gap", abs(new - old - mean), 5 * (separate + error))
@@ -95,7 +95,7 @@ def _evaluated(task: str, n: int) -> list[Row]:
     ]  # fmt: skip
 
 
-def _policies_compared(name: str, policies: dict[str, Predicts], n: int) -> jmdp.PolicyComparison:
+def _policies_compared(name: str, policies: dict[str, Predicts], n: int) -> jmdp.comparisons.PolicyComparison:
     import gymnasium
 
     return jmdp.compare_policies(
@@ -158,7 +158,7 @@ def rliable(quick: bool) -> list[Row]:
     rows.append(row("P(a training of fast beats one of slow)", better, "–"))
     n = 4 if quick else 200
     found = _policies_compared(*_agents("MountainCar"), n)
-    old, new = (np.array(found.draws.returns[:, [i]]) for i in range(2))
+    old, new = (np.array(found.summary.samples.returns[:, [i]]) for i in range(2))
     gap, chance = found.gap("new", "old"), found.superiority("new", "old")
     assert gap.mean_interval is not None
     bounds = (gap.mean_interval.low, gap.mean_interval.high)
@@ -195,9 +195,9 @@ def simopt(quick: bool) -> list[Row]:
     runs = {name: partial(_replication, problem, x) for name, x in designs.items()}
     fixed = jmdp.compare_runs(runs, seed=SEED, minimize=True, samples=n, progress=False)
     stopped = jmdp.compare_runs(runs, seed=SEED, minimize=True, max_samples=10 if quick else 10_000, progress=False)
-    assert isinstance(fixed, jmdp.RunComparison)
-    assert isinstance(stopped, jmdp.RunComparison)
-    ours, our_error = paired(fixed.draws.returns[:, ::-1])
+    assert isinstance(fixed, jmdp.comparisons.RunComparison)
+    assert isinstance(stopped, jmdp.comparisons.RunComparison)
+    ours, our_error = paired(fixed.summary.samples.returns[:, ::-1])
     if not quick:
         agree("(s, S) inventory, mean saving", abs(mean - ours), 5 * (error + our_error))
     gap, chance = stopped.gap("found", "start"), stopped.superiority("found", "start")

@@ -49,7 +49,7 @@ def _compare(report: Report, problem: str, model: jmdp.TabularJMDP, policy: jmdp
         products.append("dense")
     method = jmdp.ExactPairs(tolerance=ACCURACY)
 
-    def solve() -> jmdp.Evaluation:
+    def solve() -> jmdp.results.Evaluation:
         return jmdp.evaluate(model, policy, jmdp.Local(), method=method, progress=False)
 
     M = operator.start()

@@ -15,7 +15,7 @@ from benchmarks.report import Goal, Report, Row, agree
 from jmdp.base.arrays import Floats
 from jmdp.base.machine import cores
 from jmdp.models.coupling import Coupling
-from jmdp.plots.style import COLOURS, GREY, clear_spines, new_figure
+from jmdp.show.plots.style import COLOURS, GREY, clear_spines, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -122,7 +122,7 @@ def _measured(task: Task, seeds: int, n: int) -> tuple[Row, Gain, Gain]:
         plain.append(np.stack([task.plain(old, numbers), task.plain(new, numbers)], axis=1))
         other.append(task.plain(new, [_OTHER_SEEDS + i for i in numbers]))
         found = _asked(task, jmdp.Synchronous(policy_luck="shared"), seed, 1e-12, n)
-        shared.append(found.draws.returns)
+        shared.append(found.summary.samples.returns)
         switched += found.paired_samples < n
     drawn = np.concatenate(shared)
     unpaired = np.stack([np.concatenate(plain)[:, 0], np.concatenate(other)], axis=1)
@@ -160,7 +160,9 @@ def _taken(task: Task, seeds: int, n: int, most: int) -> tuple[int, int]:
     return totals[0], totals[1]
 
 
-def _asked(task: Task, coupling: Coupling, seed: int, precision: float, samples: int) -> jmdp.PolicyComparison:
+def _asked(
+    task: Task, coupling: Coupling, seed: int, precision: float, samples: int
+) -> jmdp.comparisons.PolicyComparison:
     return jmdp.compare_policies(
         task.source,
         task.policies,

@@ -16,7 +16,7 @@ import jmdp
 from benchmarks.checkpoints import trained
 from jmdp.base.arrays import Floats
 from jmdp.worlds import InventorySimulator, QueueSimulator
-from jmdp.worlds.queue_simulator import AdmitBelow
+from jmdp.worlds.queue_admission import AdmitBelow
 
 Policy = Any
 """Any argument of `jmdp.as_policy`."""

@@ -11,8 +11,8 @@ import jmdp
 from benchmarks.report import Goal, Report
 from jmdp.base.arrays import Floats
 from jmdp.methods.linear_projected.features import Polynomial
-from jmdp.plots.style import COLOURS, DASHES, clear_spines, new_figure
 from jmdp.results.evaluation import Evaluation
+from jmdp.show.plots.style import COLOURS, DASHES, clear_spines, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -48,7 +48,7 @@ class Cost:
 
 def task_costs(tasks: int) -> dict[float, Cost]:
     """Costs of tasks of one block, by the seconds that a block takes, with many workers."""
-    with jmdp.RayPool(workers=WORKERS, cpus_a_task=2 / WORKERS, seconds_a_task=0.0) as pool:
+    with jmdp.distribute.RayPool(workers=WORKERS, cpus_a_task=2 / WORKERS, seconds_a_task=0.0) as pool:
         Cost.of(pool, Sleep(0.3), range(6 * WORKERS))  # starts the workers
         return {
             seconds: Cost.of(pool, Sleep(seconds), range(tasks if seconds < 1 else 10 * WORKERS))
@@ -68,7 +68,7 @@ def compare(quick: bool) -> Report:
             }
         )
     memory = {}
-    with jmdp.RayPool(workers=2) as pool:
+    with jmdp.distribute.RayPool(workers=2) as pool:
         Cost.of(pool, Sleep(0.3), range(8))
         for blocks in (1000, 2000 if quick else 100_000):
             cost = Cost.of(pool, Sleep(0.0), range(blocks))

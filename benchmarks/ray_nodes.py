@@ -32,8 +32,8 @@ def measured(nodes: int, blocks: int) -> float:
         for _ in range(nodes):
             cluster.add_node(num_cpus=CPUS_A_NODE)
         ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR)
-        Cost.of(jmdp.RayPool(seconds_a_task=0.0), Sleep(0.3), range(6 * nodes * CPUS_A_NODE))
-        pool = jmdp.RayPool(seconds_a_task=SECONDS_A_TASK)
+        Cost.of(jmdp.distribute.RayPool(seconds_a_task=0.0), Sleep(0.3), range(6 * nodes * CPUS_A_NODE))
+        pool = jmdp.distribute.RayPool(seconds_a_task=SECONDS_A_TASK)
         return Cost.of(pool, Sleep(SECONDS_A_BLOCK), range(blocks)).seconds
     finally:
         ray.shutdown()

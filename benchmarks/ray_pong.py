@@ -18,7 +18,7 @@ import jmdp
 from benchmarks.report import Goal, Report, agree
 from jmdp.comparisons.compare import ActionBlocks
 from jmdp.models.actors.as_policy import as_policy
-from jmdp.simulators.rollouts import RolloutPlan
+from jmdp.simulators.rollouts.rollouts import RolloutPlan
 
 SAMPLES_A_BLOCK = 4
 HORIZON = 25
@@ -127,7 +127,7 @@ def compare(quick: bool) -> Report:
     with (
         two_processes(bare_worker) as bare,
         two_processes(emulator_worker) as alone,
-        jmdp.RayPool(workers=2) as pool,
+        jmdp.distribute.RayPool(workers=2) as pool,
     ):
         others = {process.pid for _, process in (*bare, *alone)}
 

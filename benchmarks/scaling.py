@@ -17,7 +17,7 @@ from jmdp.base.arrays import Floats
 from jmdp.methods.exact_pairs.pair_sweep import PairSweep
 from jmdp.methods.shared.pair_operator import PairOperator
 from jmdp.methods.shared.shaping import shape_rewards
-from jmdp.plots.style import COLOURS, DASHES, clear_spines, new_figure
+from jmdp.show.plots.style import COLOURS, DASHES, clear_spines, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

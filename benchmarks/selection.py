@@ -161,7 +161,7 @@ def _end_to_end(cell: Cell, runs: int, cap: int) -> Found:
     chosen, rollouts = np.full(runs, -1), np.zeros(runs, dtype=int)
     for seed in range(runs):
         answer = jmdp.compare(simulator, policy=lambda s: 0, seed=seed, discount=0.9, max_samples=cap, progress=False)
-        rollouts[seed] = answer.draws.steps
+        rollouts[seed] = answer.summary.samples.steps
         if answer.best is not None:
             chosen[seed] = int(answer.best)
     return Found.of(cell, Runs(chosen, rollouts), selecting=False)

@@ -13,7 +13,7 @@ from benchmarks.selection_classics import ERROR, Runs
 from jmdp.base.arrays import Floats
 from jmdp.statistics.assumptions import Assumptions
 from jmdp.statistics.means import Sampling, looks, sequential_radius
-from jmdp.statistics.selection import Decision, SelectionRule
+from jmdp.statistics.selection import Conclusion, SelectionRule
 
 CAP = 4000
 """Budget in samples of each alternative; exact ties are never decided, so they always use it up."""
@@ -33,7 +33,7 @@ def _eliminating(cell: Cell, rng: np.random.Generator, rule: SelectionRule, cap:
         returns, rollouts = np.concatenate([returns, new]), rollouts + new.size
         leader = int(returns.mean(axis=0).argmax())
         standing = rule.examine(active[leader], active, *_limits(returns, leader, rule.error))
-        if standing.decision is not Decision.OPEN:
+        if standing.decision is not Conclusion.OPEN:
             return standing.reference, rollouts
         if len(standing.survivors) < len(active):
             returns = returns[:, np.isin(active, standing.survivors)]

@@ -15,7 +15,7 @@ from benchmarks.report import Goal, Report, Row
 from jmdp.base.luck import Shock
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.coupling import Coupling
-from jmdp.simulators.rollouts import RolloutPlan, paired_draws
+from jmdp.simulators.rollouts.rollouts import RolloutPlan, paired_draws
 
 _DISCOUNT = 0.99
 _SHARES = {"ALE": 0.8, "JAX": 0.8, "Gymnasium": 0.5}

@@ -12,11 +12,10 @@ from benchmarks.interleave import interleave
 from benchmarks.report import Goal, Report
 from jmdp.base.arrays import Floats, Integers
 from jmdp.methods.incremental import BlockSampling, PolynomialSteps
-from jmdp.methods.incremental.moment_cells import MomentCells, TablePairs
-from jmdp.methods.incremental.step_sizes import step_table
-from jmdp.methods.incremental.stochastic_approximation import Segment, StochasticApproximation
-from jmdp.methods.kernels.coordinates import MEAN, SQUARE
-from jmdp.methods.shared.reward_units import RewardUnits
+from jmdp.methods.incremental.coordinate_sampling import MomentCells, TablePairs
+from jmdp.methods.incremental.stochastic_approximation import Segment, StochasticApproximation, step_table
+from jmdp.methods.kernels.tables import MEAN, SQUARE
+from jmdp.methods.shared.return_range import RewardUnits
 from jmdp.models.coupling import Coupling
 
 _DRAWS = 5

@@ -74,7 +74,7 @@ def _time(report: Report, problem: str, side: int, name: str) -> Row:
     }
 
 
-def _residual(model: jmdp.TabularJMDP, policy: jmdp.TabularPolicy, result: jmdp.Evaluation) -> float:
+def _residual(model: jmdp.TabularJMDP, policy: jmdp.TabularPolicy, result: jmdp.results.Evaluation) -> float:
     """Return the largest residual of some rows of the table between two states, computed by SciPy."""
     assert isinstance(result.cross, PairTable)
     units, scale = result.cross.operator.units.state, 4.0**result.cross.operator.shaped.scale.exponent

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
-from jmdp.plots.style import COLOURS
+from jmdp.show.plots.style import COLOURS
 
 IMAGES = Path(__file__).parent / "images"
 BLUE, ORANGE = COLOURS[:2]
@@ -27,23 +27,23 @@ Layer = tuple[str, str]  # names, what they do
 PARTS: list[tuple[str, list[Layer]]] = [
     (
         "Users of the public names",
-        [("cli   experiments", "command line; the paper's experiments")],
+        [("cli", "command line")],
     ),
     (
         "What is done with results",
-        [("testing   reports   files   plots   training", "checks; pages; saving; figures; callbacks")],
+        [("testing   files   show   training", "checks; saving; figures and pages; callbacks")],
     ),
     (
         "Functions that users call",
         [
-            ("studying   studies   reviewing   reviews", "many states; single episodes"),
-            ("evaluate   comparisons", "evaluate, compare, compare_policies, compare_runs"),
+            ("studies   reviews", "study: many states; review: single episodes"),
+            ("comparisons", "compare, compare_policies, compare_runs"),
         ],
     ),
     (
         "Computation",
         [
-            ("methods", "eight methods, shared code, kernels"),
+            ("methods", "evaluate: eight methods, shared code, kernels"),
             ("statistics", "what samples may say: intervals, decisions"),
             ("results", "Evaluation, Gap, Certificate"),
         ],
@@ -51,8 +51,8 @@ PARTS: list[tuple[str, list[Layer]]] = [
     (
         "Problems",
         [
-            ("tabulating   worlds", "simulators as tables; built-in problems"),
-            ("simulators", "interface, adapters, rollouts, checks"),
+            ("worlds", "built-in problems"),
+            ("simulators", "interface, adapters, rollouts, checks; tabulate"),
             ("models", "tables, policies, couplings"),
         ],
     ),
@@ -65,7 +65,7 @@ PARTS: list[tuple[str, list[Layer]]] = [
     ),
 ]
 
-UPWARD = [("results", "plots", "plot()"), ("base", "files", "save()"), ("base", "reports", "report()")]
+UPWARD = [("results", "show", "plot()"), ("base", "files", "save()"), ("base", "show", "report()")]
 
 
 def draw() -> Figure:

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
-from jmdp.plots.style import COLOURS
+from jmdp.show.plots.style import COLOURS
 
 IMAGES = Path(__file__).parent / "images"
 BLUE, ORANGE = COLOURS[:2]

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import jmdp
-from jmdp.plots.style import COLOURS, clear_spines
+from jmdp.show.plots.style import COLOURS, clear_spines
 
 OUT = Path(__file__).parent / "images" / "policies.svg"
 DOTS, DRAWS, SEED = 400, 100_000, 0
@@ -26,7 +26,7 @@ COUPLINGS = {APART: jmdp.Independent(), SAME: jmdp.Synchronous()}  # what is dra
 
 world = jmdp.worlds.inventory(capacity=10)
 rules = {"old": world.policies["base_stock"], "new": world.policies["reorder"]}
-exact = jmdp.evaluate(world.model, rules, jmdp.Synchronous(), jmdp.ExactDistribution(), start=world.start)
+exact = jmdp.evaluate(world.model, rules, jmdp.Synchronous(), jmdp.ExactDistribution(), starts=world.start)
 gap = exact.gap("start", "new", "old")
 variances = exact.covariance[-1].diagonal()  # of "start", the last row
 STD = {SAME: gap.std, APART: float(variances.sum()) ** 0.5}  # separate simulations: variances add

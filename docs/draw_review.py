@@ -27,7 +27,7 @@ def main() -> None:
         seed=0,
         episode=3,
         discount=0.99,
-        method=jmdp.RolloutValues(1000),
+        method=jmdp.reviews.RolloutValues(1000),
     )
     print(review)
     review.report(HERE / "_static" / "review.html")

@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import jmdp
-from jmdp.plots.style import COLOURS, clear_spines
+from jmdp.show.plots.style import COLOURS, clear_spines
 
 OUT = Path(__file__).parent / "images" / "same_luck.svg"
 DOTS, DRAWS, SEED = 500, 100_000, 0
@@ -63,7 +63,7 @@ def draw_returns(axes: Axes) -> None:
             seed=SEED, coupling=coupling, samples=DOTS, horizon=300, progress=False,
         )  # fmt: skip
         marker = {"marker": "x", "markeredgewidth": 0.8} if colour == OWN else {"marker": "o", "markeredgewidth": 0}
-        axes.plot(*drawn.draws.returns.T, linestyle="", color=colour, markersize=3, alpha=0.75, **marker)
+        axes.plot(*drawn.summary.samples.returns.T, linestyle="", color=colour, markersize=3, alpha=0.75, **marker)
     axes.axline((140, 140), slope=1, color="black", linewidth=0.8, zorder=0)
     axes.set(xlim=(88, 218), ylim=(88, 218), xticks=(100, 150, 200), yticks=(100, 150, 200))
     axes.text(90, 217, "same demand\nfor both", color=SAME, size=12, weight="bold", va="top")
@@ -77,7 +77,9 @@ def draw_gaps(axes: Axes) -> None:
     """Draw the distributions of the gap."""
     axes.axvline(0, color="black", linewidth=0.8)
     for colour, coupling in COUPLINGS.items():
-        drawn = jmdp.gap_samples(model, policy, "3", "order 3", "order 0", seed=SEED, samples=DRAWS, coupling=coupling)
+        drawn = jmdp.methods.gap_samples(
+            model, policy, "3", "order 3", "order 0", seed=SEED, samples=DRAWS, coupling=coupling
+        )
         chances = 100 * np.histogram(drawn, EDGES)[0] / DRAWS
         if colour == OWN:  # an outline, so that both are seen without colour too
             axes.stairs(chances, EDGES, color=colour, linewidth=2, baseline=None, zorder=3)

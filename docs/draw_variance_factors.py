@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from jmdp.comparisons.pairing import Pairing
-from jmdp.plots.style import COLOURS, clear_spines
+from jmdp.show.plots.style import COLOURS, clear_spines
 
 DOCS = Path(__file__).parent
 OUT = DOCS / "images" / "variance_factors.svg"

@@ -1,7 +1,7 @@
 """Write reproduction.md and its figures from the committed numbers.
 
-``jmdp reproduce all --out FOLDER`` computes the numbers. Copy FOLDER/numbers to docs/reproduction_results/paper, from
-where this script reads them.
+``python -m reproduction all --out FOLDER`` computes the numbers. Copy FOLDER/numbers to
+docs/reproduction_results/paper, from where this script reads them.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from jmdp.experiments.paper import EXPERIMENTS
-from jmdp.experiments.reproduction.findings import Finding, Judgement
-from jmdp.experiments.reproduction.records import Record
-from jmdp.experiments.reproduction.report import measured_text, number, source, svg
+from reproduction.findings import Finding, Judgement
+from reproduction.paper import EXPERIMENTS
+from reproduction.records import Record
+from reproduction.report import measured_text, number, source, svg
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "reproduction_results" / "paper"
 OPENING = """# The paper, reproduced
 
-One command runs every experiment of *Joint MDPs and Reinforcement Learning in
+One command, in a clone of the repository, runs every experiment of *Joint MDPs and Reinforcement Learning in
 Coupled-Dynamics Environments* (Kaya, Ghasemi & Hashemi, UAI 2026), and tests its theorems and its second example:
 
 ```bash
-pip install ".[reproduce]"
-jmdp reproduce all --out report            # {full}
-jmdp reproduce all --quick --out quick     # little data, to test the installation: some minutes
-jmdp reproduce residuals gap_validation --out report
+pip install -e ".[reproduce]"
+python -m reproduction all --out report            # {full}
+python -m reproduction all --quick --out quick     # little data, to test the installation: some minutes
+python -m reproduction residuals gap_validation --out report
 ```
 
 It writes `numbers/NAME.json`, `figures/NAME.svg` and a self-contained `report.html`; a quick run writes `NAME-quick`
@@ -53,8 +53,8 @@ Claims of our own, marked "not in the paper", as controls and additions: {ours}.
 | Example 1 | `jmdp.worlds.anti_correlated_bandit`, in [Mathematics](mathematics.md) | – | – |
 | Figures 1 and 3 | diagrams without numbers | – | – |
 
-All that was not reproduced is in Figure 7: TD errors do not decrease by several orders of magnitude. `jmdp reproduce
-all` therefore ends with exit code 1.
+All that was not reproduced is in Figure 7: TD errors do not decrease by several orders of magnitude. `python -m
+reproduction all` therefore ends with exit code 1.
 """
 
 
@@ -77,7 +77,7 @@ def page(full: str = "within 90 minutes on two cores") -> str:
     records = {name: Record.load(RESULTS / f"{name}.json") for name in EXPERIMENTS}
     findings = [finding for record in records.values() for finding in record.findings]
     items = "\n".join(
-        f"| {kind.where} | [{kind.title}](#{anchor(kind.title)}) | `jmdp reproduce {name} --out report` "
+        f"| {kind.where} | [{kind.title}](#{anchor(kind.title)}) | `python -m reproduction {name} --out report` "
         f"| {counted(records[name].findings)} |"
         for name, kind in sorted(EXPERIMENTS.items(), key=lambda item: item[1].where)
     )
@@ -92,7 +92,7 @@ def page(full: str = "within 90 minutes on two cores") -> str:
     ]
     for name, record in records.items():
         kind = EXPERIMENTS[name]
-        parts.append(f"## {kind.title}\n\n{kind.where} of the paper; `jmdp reproduce {name} --out report`.\n")
+        parts.append(f"## {kind.title}\n\n{kind.where} of the paper; `python -m reproduction {name} --out report`.\n")
         parts.append(f"![{kind.title}](images/paper/{name}.svg)\n")
         parts.append("| claim | measured | rule | verdict |\n|---|---|---|---|")
         for finding in record.findings:

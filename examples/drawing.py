@@ -23,11 +23,13 @@ if __name__ == "__main__":
     runpy.run_path(script, run_name="__main__")
     builtins.print = show
 
+    from matplotlib import rc_context
+
     import jmdp
-    from jmdp.experiments.reproduction.report import svg
 
     drawn = [value.plot() if hasattr(value, "plot") else jmdp.plots.calibration_scatter(value.calibration)
              for value in printed[-1:]]  # fmt: skip
     for figure in drawn:
         out.parent.mkdir(exist_ok=True)
-        out.write_bytes(svg(figure))
+        with rc_context({"svg.hashsalt": "jmdp"}):  # equal figures are equal files
+            figure.savefig(out, metadata={"Date": None})

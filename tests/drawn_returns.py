@@ -7,10 +7,10 @@ import numpy as np
 import jmdp
 from jmdp.base.labels import Labels
 from jmdp.methods.monte_carlo.monte_carlo import MonteCarlo
-from jmdp.simulators.draws import ENDED, Draws
-from jmdp.statistics.limits import Limits
+from jmdp.simulators.rollouts.draws import ENDED, Draws
 from jmdp.statistics.means import Sampling
 from jmdp.statistics.sample_summary import SampleSummary
+from jmdp.statistics.selection import Limits
 
 SEQUENTIAL = Sampling()
 

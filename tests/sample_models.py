@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import jmdp
+from jmdp.base.arrays import Floats
 
 COUPLINGS = [
     coupling(luck)
@@ -123,3 +124,20 @@ def _extreme_rewards(rng: np.random.Generator, shape: tuple[int, ...], most: flo
     else:
         reward = rng.integers(-2, 3, shape) * scale()
     return np.clip(reward, -most, most)
+
+
+def some_features(rng: np.random.Generator, model: jmdp.TabularJMDP, most: int = 4) -> Floats:
+    """Fewer random features than coordinates."""
+    S, _, A = model.shape
+    return rng.standard_normal((S * A, int(rng.integers(1, most + 1)))) * ~np.repeat(model.terminal, A)[:, None]
+
+
+def ergodic(rng: np.random.Generator, discount: float = 0.9) -> tuple[jmdp.TabularJMDP, jmdp.TabularPolicy]:
+    """A random model whose states and actions are all visited for ever."""
+    S, K, A = int(rng.integers(3, 6)), 3, int(rng.integers(2, 4))
+    prob = np.broadcast_to(rng.dirichlet(np.ones(K)), (S, K))
+    next_state = rng.integers(0, S, (S, K, A))
+    next_state[:, 0, :] = (np.arange(S)[:, None] + rng.integers(0, 2, (S, A))) % S
+    next_state[:, 0, 0] = (np.arange(S) + 1) % S
+    model = jmdp.TabularJMDP(prob, rng.random((S, K, A)), next_state, discount)
+    return model, jmdp.TabularPolicy(0.9 * rng.dirichlet(np.ones(A), S) + 0.1 / A)

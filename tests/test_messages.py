@@ -142,7 +142,7 @@ def test_one_number_is_an_action_of_a_box_of_shape_1(given):
     expected = simulator.step(state, np.array([0.3], np.float32), shock)
     assert simulator.step(state, given, shock).reward == expected.reward
     found = jmdp.compare(simulator, policy=lambda seen: 0.0, actions=[0.3, -0.3], **FEW)
-    assert found.actions == ["0.3", "-0.3"]
+    assert found.alternatives == ["0.3", "-0.3"]
 
 
 def test_actions_of_another_shape_are_refused_with_an_example():
@@ -268,9 +268,9 @@ def rule(position):
 
 def test_an_object_with_predict_is_called_for_one_observation():
     """3."""
-    expected = jmdp.compare(WALK, policy=rule, **FEW).draws.complete.returns
+    expected = jmdp.compare(WALK, policy=rule, **FEW).summary.samples.complete.returns
     for policy in (Own(), OwnWithState()):
-        assert np.array_equal(jmdp.compare(WALK, policy=policy, **FEW).draws.complete.returns, expected)
+        assert np.array_equal(jmdp.compare(WALK, policy=policy, **FEW).summary.samples.complete.returns, expected)
 
     class More:
         def predict(self, position, temperature):
@@ -393,12 +393,12 @@ def test_policies_of_a_table_by_name_and_index():
 
 
 def test_lists_that_are_too_long_are_refused_and_not_cut(monkeypatch):
-    from jmdp.methods.linear_projected import pair_weights
+    from jmdp.methods.linear_projected import pair_steps
 
-    monkeypatch.setattr(pair_weights, "_MOST_STARTS", 3)
+    monkeypatch.setattr(pair_steps, "_MOST_STARTS", 3)
     with pytest.raises(jmdp.errors.SettingsError, match="start has more than 3 pairs"):
-        pair_weights.Restart(start=[((0, 0), (0, 1))] * 5)
-    assert len(pair_weights.Restart(start=[((0, 0), (0, 1))] * 3).start) == 3
+        pair_steps.Restart(start=[((0, 0), (0, 1))] * 5)
+    assert len(pair_steps.Restart(start=[((0, 0), (0, 1))] * 3).start) == 3
 
 
 def test_entries_of_a_table_that_are_no_numbers_are_named():

@@ -13,6 +13,7 @@ import pytest
 
 import jmdp
 from jmdp.base.labels import Labels
+from jmdp.comparisons.answer import chosen
 from jmdp.errors import PolicyError, SettingsError, SimulatorError
 from jmdp.simulators import FunctionSimulator, ObjectSimulator
 
@@ -49,7 +50,7 @@ def test_undecided_texts_name_no_best():
     """8. The text says undecided, and the fields agree."""
     simulator = one_step(noisy, NAMES)
     found = jmdp.compare(simulator, policy="uniform", coupling=jmdp.Independent(), **FEW)
-    assert (found.best, found.choice, found.outcome.successful) == (None, None, False)
+    assert (found.best, chosen(found), found.outcome.successful) == (None, None, False)
     said = f"undecided: 3 of 3 actions may be the best; highest mean so far: {found.leader}; {found.leader} − "
     assert found.answer.startswith(said)
     two = jmdp.compare(simulator, policy="uniform", actions=[0, 1], coupling=jmdp.Independent(), **FEW)
@@ -71,7 +72,7 @@ def test_why_a_gap_that_did_not_vary_has_no_interval():
     tenths = one_step(lambda s, a, u: u + 0.1 * a, ["left", "right"])
     found = jmdp.compare(tenths, policy="uniform", **FEW)
     text = " ".join(repr(found).split())
-    assert 0 < np.ptp(found.draws.returns[:, 1] - found.draws.returns[:, 0]) < 1e-12  # rounding
+    assert 0 < np.ptp(found.summary.samples.returns[:, 1] - found.summary.samples.returns[:, 0]) < 1e-12  # rounding
     row = next(line for line in repr(found).splitlines() if line.startswith("left "))
     assert "e-" not in row
     assert found.variance_reduction("right", "left") == math.inf

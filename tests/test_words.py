@@ -8,8 +8,8 @@ import pytest
 
 import jmdp
 from jmdp.errors import ModelError, SettingsError, SimulatorError, UnavailableError
-from jmdp.files.columns import check_columns
-from jmdp.results.quantities import Quantity, unavailable
+from jmdp.files.long_tables import check_columns
+from jmdp.results.result import Quantity, unavailable
 
 TABLE = jmdp.worlds.inventory(capacity=3).model
 WHY = r"seed is missing: {name}\(…, seed=0\). All random numbers are derived from it, so that the same seed gives"
@@ -23,7 +23,7 @@ WHY = r"seed is missing: {name}\(…, seed=0\). All random numbers are derived f
         ("compare_runs", lambda: jmdp.compare_runs({"a": lambda luck: 0.0, "b": lambda luck: 1.0})),
         ("study", lambda: jmdp.study(TABLE, "uniform", [0, 1])),
         ("review", lambda: jmdp.review(TABLE, "uniform", starts=[0])),
-        ("visited_states", lambda: jmdp.visited_states(TABLE, "uniform", count=2)),
+        ("visited_states", lambda: jmdp.simulators.visited_states(TABLE, "uniform", count=2)),
         ("MonteCarlo", lambda: jmdp.MonteCarlo(samples=10)),
         ("Incremental", lambda: jmdp.Incremental()),
         ("NeuralGram", lambda: jmdp.NeuralGram()),
@@ -58,7 +58,7 @@ def test_the_pair_that_gymnax_makes_is_a_simulator() -> None:
     assert isinstance(simulator, jmdp.simulators.GymnaxSimulator)
     settings = {"policy": "uniform", "discount": 0.5, "seed": 0, "max_samples": 8, "horizon": 3, "progress": False}
     one, other = (jmdp.compare(source, **settings) for source in (pair, pair[0]))
-    assert np.array_equal(one.draws.returns, other.draws.returns)
+    assert np.array_equal(one.summary.samples.returns, other.summary.samples.returns)
     method = jmdp.MonteCarlo(seed=0, samples=8, horizon=3)
     found = jmdp.evaluate(pair, "uniform", jmdp.Local(), method, discount=0.5)
     assert found.mean.shape == (1, 2)

@@ -130,7 +130,7 @@ class PairedEvalCallback(BaseCallback):
             progress=False,
         )
         self.comparisons.append(found)
-        gap = found.beside_reference("now")
+        gap = found.beside("now")
         enough, same = found.summary.decisive(found.samples), found.summary.unvaried(0, (0, 1))[1]
         better = enough and (float(gap["advantage"]) if same else gap["advantage"].low) > -self.tolerance
         for name, value in (

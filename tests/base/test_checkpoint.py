@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import jmdp
-from jmdp.base import checkpoint, whole_files
+from jmdp.base import whole_files
 from jmdp.errors import CheckpointError
 
 ARRAYS = {
@@ -40,19 +40,19 @@ def equal(found, arrays=ARRAYS):
 
 
 def exists(path):
-    with checkpoint.reserved_checkpoint(path) as found:
+    with whole_files.reserved_checkpoint(path) as found:
         return found
 
 
 @pytest.fixture
 def path(tmp_path):
     place = tmp_path / "run.npz"
-    checkpoint.save(place, ARRAYS)
+    whole_files.save(place, ARRAYS)
     return place
 
 
 def test_what_was_saved_comes_back(path):
-    found = checkpoint.load(path, ARRAYS)
+    found = whole_files.load(path, ARRAYS)
     assert equal(found)
     assert all(array.flags.writeable and array.flags.c_contiguous and array.flags.aligned for array in found.values())
     assert os.listdir(path.parent) == ["run.npz"]
@@ -65,14 +65,14 @@ def test_it_is_a_numpy_archive(path):
 
 def test_the_order_of_memory_does_not_matter(tmp_path):
     path = tmp_path / "run.npz"
-    checkpoint.save(path, {"a": np.asfortranarray(ARRAYS["table"]), "b": ARRAYS["table"][::2, ::-1]})
-    found = checkpoint.load(path, {"b": np.zeros((30, 4)), "a": np.zeros((60, 4))})
+    whole_files.save(path, {"a": np.asfortranarray(ARRAYS["table"]), "b": ARRAYS["table"][::2, ::-1]})
+    found = whole_files.load(path, {"b": np.zeros((30, 4)), "a": np.zeros((60, 4))})
     assert np.array_equal(found["a"], ARRAYS["table"])
     assert np.array_equal(found["b"], ARRAYS["table"][::2, ::-1])
 
 
 def test_the_same_arrays_give_the_same_bytes(path, tmp_path):
-    checkpoint.save(tmp_path / "again.npz", dict(reversed(ARRAYS.items())))
+    whole_files.save(tmp_path / "again.npz", dict(reversed(ARRAYS.items())))
     assert (tmp_path / "again.npz").read_bytes() == path.read_bytes()
 
 
@@ -84,10 +84,10 @@ def test_others_may_read_it_as_they_may_other_files(path, tmp_path):
 def test_memory_is_once_that_of_the_arrays_to_read_and_little_to_write(tmp_path):
     path, arrays = tmp_path / "run.npz", {"a": np.ones((1 << 20, 8))}
     tracemalloc.start()
-    checkpoint.save(path, arrays)
+    whole_files.save(path, arrays)
     written = tracemalloc.get_traced_memory()[1]
     tracemalloc.reset_peak()
-    checkpoint.load(path, arrays)
+    whole_files.load(path, arrays)
     read = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert written < 40 << 20  # NumPy writes 16 MiB at a time
@@ -100,7 +100,7 @@ def test_memory_is_once_that_of_the_arrays_to_read_and_little_to_write(tmp_path)
 def refused(path, like=ARRAYS):
     """Whether it is refused as it should be; False where it loads and is the same."""
     try:
-        found = checkpoint.load(path, like)
+        found = whole_files.load(path, like)
     except CheckpointError as error:
         said = str(error)
     else:
@@ -150,12 +150,12 @@ def test_what_is_cut_short_is_called_so(path):
     for end in (10, whole.index(b"NUMPY"), whole.index(ARRAYS["table"].tobytes()) + 100):
         path.write_bytes(whole[:end])
         with pytest.raises(CheckpointError, match="is truncated"):
-            checkpoint.load(path, ARRAYS)
+            whole_files.load(path, ARRAYS)
 
 
 def test_p11_every_flip_in_the_numbers_of_a_small_one_is_refused(tmp_path):
     path, arrays = tmp_path / "run.npz", {"a": np.arange(1.0, 5.0)}
-    checkpoint.save(path, arrays)
+    whole_files.save(path, arrays)
     whole = path.read_bytes()
     first = whole.index(arrays["a"].tobytes())
     for bit in range(8 * first, 8 * (first + arrays["a"].nbytes)):
@@ -163,14 +163,14 @@ def test_p11_every_flip_in_the_numbers_of_a_small_one_is_refused(tmp_path):
         mutant[bit // 8] ^= 1 << bit % 8
         path.write_bytes(mutant)
         with pytest.raises(CheckpointError, match="checksum"):
-            checkpoint.load(path, arrays)
+            whole_files.load(path, arrays)
 
 
 @pytest.mark.parametrize("block", [512, 4_096])
 def test_p11_blocks_of_zeros_are_refused(path, block, tmp_path):
     """As a crash of the machine leaves them where a disk does not keep its order."""
     arrays = {"a": np.random.default_rng(2).normal(size=4_000)}
-    checkpoint.save(path, arrays)
+    whole_files.save(path, arrays)
     whole = path.read_bytes()
     for first in range(0, len(whole) - 1_024, block):
         path.write_bytes(whole[:first] + bytes(len(whole[first : first + block])) + whole[first + block :])
@@ -202,7 +202,7 @@ def npy(array, header=None):
 def archive(members=None, method=zipfile.ZIP_STORED, **changes):
     """A zip file of these members; by default those of the checkpoint, some of them changed."""
     if members is None:
-        arrays = {**{name: ARRAYS[name] for name in sorted(ARRAYS)}, "digest": checkpoint._digest(ARRAYS)}
+        arrays = {**{name: ARRAYS[name] for name in sorted(ARRAYS)}, "digest": whole_files._digest(ARRAYS)}
         members = [(f"{name}.npy", changes.get(name, npy(array))) for name, array in arrays.items()]
     file = io.BytesIO()
     with warnings.catch_warnings(action="ignore", category=UserWarning), zipfile.ZipFile(file, "w", method) as out:
@@ -351,7 +351,7 @@ def test_p14_nothing_is_unpickled(name, path, tmp_path):
 
 
 def test_p14_no_source_of_files_knows_pickle():
-    for module in (checkpoint, whole_files):
+    for module in (whole_files,):
         text = Path(module.__file__).read_text().replace("allow_pickle=False", "").replace("unpickled", "")
         assert "pickle" not in text
         assert "np.load(" not in text
@@ -376,7 +376,7 @@ CHILD = """
 import fcntl, os, resource, sys
 from pathlib import Path
 import numpy as np
-from jmdp.base import checkpoint
+from jmdp.base import whole_files
 
 path = Path(sys.argv[1])
 
@@ -388,7 +388,7 @@ def attempt(work):
         print(f"{type(error).__name__}: {error}")
 
 def reserve():
-    with checkpoint.reserved_checkpoint(path):
+    with whole_files.reserved_checkpoint(path):
         pass
 
 def become_nobody():
@@ -411,14 +411,14 @@ def public():
     """A directory that nobody can come to."""
     with tempfile.TemporaryDirectory() as name:
         os.chmod(name, 0o755)
-        checkpoint.save(Path(name) / "run.npz", ARRAYS)
+        whole_files.save(Path(name) / "run.npz", ARRAYS)
         yield Path(name)
         os.chmod(name, 0o755)
 
 
 def test_without_permission_to_read(public):
     os.chmod(public / "run.npz", 0)
-    (said,) = child(public / "run.npz", "become_nobody(); attempt(lambda: checkpoint.load(path, {}))")
+    (said,) = child(public / "run.npz", "become_nobody(); attempt(lambda: whole_files.load(path, {}))")
     assert said.startswith("CheckpointError: ")
     assert "Permission denied. Give another file" in said
 
@@ -427,7 +427,7 @@ def test_without_permission_to_write(public):
     os.chmod(public, 0o555)
     door, said = child(
         public / "run.npz",
-        "become_nobody(); attempt(reserve); attempt(lambda: checkpoint.save(path, {}))",
+        "become_nobody(); attempt(reserve); attempt(lambda: whole_files.save(path, {}))",
     )
     assert door.startswith("CheckpointError: No checkpoint can be saved to")
     assert "Permission denied. Give a file in an existing, writable directory" in door
@@ -439,7 +439,7 @@ def test_without_permission_to_write(public):
 
 def test_a_directory_that_is_missing(tmp_path):
     path = tmp_path / "missing" / "run.npz"
-    for work in (lambda: exists(path), lambda: checkpoint.save(path, ARRAYS)):
+    for work in (lambda: exists(path), lambda: whole_files.save(path, ARRAYS)):
         with pytest.raises(CheckpointError, match=r"run.npz.*: No such file or directory\. "):
             work()
     assert not path.parent.exists()
@@ -448,7 +448,7 @@ def test_a_directory_that_is_missing(tmp_path):
 def test_the_question_leaves_nothing(tmp_path):
     assert not exists(tmp_path / "run.npz")
     assert os.listdir(tmp_path) == []
-    checkpoint.save(tmp_path / "run.npz", ARRAYS)
+    whole_files.save(tmp_path / "run.npz", ARRAYS)
     assert exists(tmp_path / "run.npz")
     assert os.listdir(tmp_path) == ["run.npz"]
 
@@ -462,7 +462,7 @@ def test_a_full_disk_leaves_the_old_one_whole(path):
 most = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
 for room in (0, 1, 100, 1_000, 4_096, 5_000, 100_000, 1_000_000, 1_600_000, 1_600_300, most):
     resource.setrlimit(resource.RLIMIT_FSIZE, (room, most))
-    attempt(lambda: checkpoint.save(path if room != most else path.with_name("other"), {"a": np.ones(200_000)}))
+    attempt(lambda: whole_files.save(path if room != most else path.with_name("other"), {"a": np.ones(200_000)}))
     print(*sorted(os.listdir(path.parent)))
 """,
     )
@@ -484,7 +484,7 @@ def test_an_error_of_the_disk_leaves_the_old_one_whole(call, path, monkeypatch):
 
     monkeypatch.setattr(os, call, fail)
     with pytest.raises(CheckpointError, match=r"cannot be saved: Input/output error\."):
-        checkpoint.save(path, {"a": np.zeros(3)})
+        whole_files.save(path, {"a": np.zeros(3)})
     assert os.listdir(path.parent) == ["run.npz"]
     assert not refused(path)
 
@@ -495,7 +495,7 @@ def test_an_error_of_the_disk_leaves_the_old_one_whole(call, path, monkeypatch):
 def test_what_a_killed_run_left_is_overwritten(path):
     whole = path.read_bytes()
     path.with_name(".run.npz.part").write_bytes(b"x" * 1_000_000)
-    checkpoint.save(path, ARRAYS)
+    whole_files.save(path, ARRAYS)
     assert os.listdir(path.parent) == ["run.npz"]
     assert path.read_bytes() == whole
 
@@ -507,23 +507,23 @@ def test_runs_in_one_directory_leave_the_files_of_others_alone(tmp_path):
     for path, text in others.items():
         path.write_bytes(text)
     exists(tmp_path / "a")
-    checkpoint.save(tmp_path / "a", ARRAYS)
+    whole_files.save(tmp_path / "a", ARRAYS)
     assert {path: path.read_bytes() for path in tmp_path.iterdir() if path.name != "a"} == others
 
 
 def test_of_three_that_save_to_one_file_two_are_refused_at_a_time(tmp_path):
     """What is there is always of one of three processes, and whole; a refusal names the process that has it."""
     path, like = tmp_path / "run.npz", {"a": np.zeros(20_000)}
-    checkpoint.save(path, like)
+    whole_files.save(path, like)
     code = """
 import time
 done = refused = 0
 while done < 40:
     try:
-        with checkpoint.reserved_checkpoint(path):
-            checkpoint.save(path, {'a': np.full(20_000, float(sys.argv[2]))})
+        with whole_files.reserved_checkpoint(path):
+            whole_files.save(path, {'a': np.full(20_000, float(sys.argv[2]))})
         done += 1
-    except checkpoint.CheckpointError as error:
+    except whole_files.CheckpointError as error:
         assert 'run.npz is in use by ' in str(error), error
         refused += 1
     time.sleep(0.001)
@@ -540,7 +540,7 @@ print(refused)
     ]
     seen = []
     while any(process.poll() is None for process in children):
-        found = checkpoint.load(path, like)["a"]
+        found = whole_files.load(path, like)["a"]
         assert (found == found[0]).all()
         seen.append(float(found[0]))
     out, err = zip(*(process.communicate() for process in children), strict=True)
@@ -554,7 +554,7 @@ print(refused)
 HOLDER = (
     CHILD
     + """
-with checkpoint.reserved_checkpoint(path):
+with whole_files.reserved_checkpoint(path):
     print(os.getpid(), flush=True)
     sys.stdin.read()
 """
@@ -577,19 +577,19 @@ def test_a_checkpoint_in_use_is_refused_at_once_and_free_after_a_kill(path):
 
 def test_a_second_run_with_the_same_checkpoint_is_refused(tmp_path, monkeypatch):
     world = jmdp.worlds.anti_correlated_bandit()
-    method = jmdp.Incremental(seed=1, updates=1_000, checkpoint=tmp_path / "run.npz")
+    method = jmdp.Incremental(seed=1, updates=1_000, path=tmp_path / "run.npz")
 
     def run():
         return jmdp.evaluate(world.model, world.policies["uniform"], jmdp.Local(), method, progress=False, throw=False)
 
-    save = checkpoint.save
+    save = whole_files.save
 
     def save_and_run_again(*args):
         save(*args)
         with pytest.raises(CheckpointError, match=f"in use by process {os.getpid()} on"):
             run()
 
-    monkeypatch.setattr(checkpoint, "save", save_and_run_again)
+    monkeypatch.setattr(whole_files, "save", save_and_run_again)
     first = run()
     monkeypatch.undo()
     assert np.array_equal(run().mean, first.mean)
@@ -623,7 +623,7 @@ def test_what_cannot_be_a_checkpoint_is_refused(name, tmp_path):
     (tmp_path / "folder").mkdir()
     before = sorted(os.listdir(tmp_path))
     path = tmp_path / name
-    for work in (lambda: exists(path), lambda: checkpoint.save(path, ARRAYS), lambda: checkpoint.load(path, ARRAYS)):
+    for work in (lambda: exists(path), lambda: whole_files.save(path, ARRAYS), lambda: whole_files.load(path, ARRAYS)):
         with pytest.raises(CheckpointError, match=r"\. (Give|An earlier)") as error:
             work()
         assert str(error.value).isprintable()
@@ -639,7 +639,7 @@ def test_an_array_larger_than_the_file_is_refused_before_it_is_allocated(path):
     large = {"table": np.broadcast_to(np.float64(0), (10**12,))}
     path.write_bytes(archive([("table.npy", npy(np.zeros(4), header((10**12,))))]))
     with pytest.raises(CheckpointError, match="truncated: it ends inside table"):
-        checkpoint.load(path, large)
+        whole_files.load(path, large)
 
 
 def test_a_link_is_followed(tmp_path):
@@ -648,7 +648,7 @@ def test_a_link_is_followed(tmp_path):
     link, place = tmp_path / "run.npz", tmp_path / "disk" / "large.npz"
     link.symlink_to(place)
     assert not exists(link)
-    checkpoint.save(link, ARRAYS)
+    whole_files.save(link, ARRAYS)
     assert link.is_symlink()
     assert not refused(link)
     assert os.listdir(tmp_path / "disk") == ["large.npz"]
@@ -661,7 +661,7 @@ def test_a_link_in_place_of_the_temporary_file_is_replaced(make, path):
     victim = path.with_name("victim")
     victim.write_text("precious")
     make(path.with_name(".run.npz.part"), victim)
-    checkpoint.save(path, ARRAYS)
+    whole_files.save(path, ARRAYS)
     assert victim.read_text() == "precious"
     assert not refused(path)
     assert sorted(os.listdir(path.parent)) == ["run.npz", "victim"]
@@ -673,7 +673,7 @@ def test_a_link_made_again_while_a_save_begins_is_not_followed(path, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(Path, "unlink", lambda self: part.hardlink_to(victim))
         with pytest.raises(CheckpointError, match="cannot be saved"):
-            checkpoint.save(path, ARRAYS)
+            whole_files.save(path, ARRAYS)
     unlink(part)
     assert victim.read_text() == "precious"
     assert not refused(path)
@@ -681,14 +681,14 @@ def test_a_link_made_again_while_a_save_begins_is_not_followed(path, monkeypatch
 
 def test_a_pipe_in_place_of_the_temporary_file_is_replaced(path):
     os.mkfifo(path.with_name(".run.npz.part"))
-    checkpoint.save(path, ARRAYS)
+    whole_files.save(path, ARRAYS)
     assert os.listdir(path.parent) == ["run.npz"]
 
 
 def test_a_folder_in_place_of_the_temporary_file_is_named(path):
     path.with_name(".run.npz.part").mkdir()
     with pytest.raises(CheckpointError, match=r"\.run\.npz\.part is in the way \(Is a directory\); delete it"):
-        checkpoint.save(path, ARRAYS)
+        whole_files.save(path, ARRAYS)
 
 
 LOCKS = {
@@ -716,11 +716,11 @@ def test_permissions_are_kept_and_those_of_new_files_follow_the_umask(tmp_path):
     path = tmp_path / "run.npz"
     before = os.umask(0o027)
     try:
-        checkpoint.save(path, ARRAYS)
+        whole_files.save(path, ARRAYS)
         assert stat.S_IMODE(path.stat().st_mode) == 0o640
         for mode in (0o600, 0o666, 0o604):
             path.chmod(mode)
-            checkpoint.save(path, ARRAYS)
+            whole_files.save(path, ARRAYS)
             assert stat.S_IMODE(path.stat().st_mode) == mode
     finally:
         os.umask(before)

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from jmdp.base.interrupts import deferred_interrupts, interruptible
+from jmdp.base.machine import deferred_interrupts, interruptible
 
 
 def press():
@@ -147,7 +147,7 @@ def test_a_main_function_called_by_a_module_in_its_import_is_interrupted(tmp_pat
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "calls_a_main_function.py").write_text(
         "import signal\n"
-        "from jmdp.base.interrupts import interruptible\n"
+        "from jmdp.base.machine import interruptible\n"
         "reached = []\n"
         "@interruptible\n"
         "def work():\n"
@@ -269,7 +269,7 @@ def test_one_that_waits_is_not_lost_when_the_call_raises():
 
 STRESS = """
 import random, signal, sys, threading, time
-from jmdp.base.interrupts import interruptible, _Handler
+from jmdp.base.machine import interruptible, _Handler
 sys.setswitchinterval(1e-4)
 over, ready, left = [], [], 0
 

@@ -168,7 +168,7 @@ def test_no_guard_without_limits_of_memory(tmp_path, monkeypatch):
     for reads in (
         lambda: jmdp.read_model(tmp_path / "model.npz", trusted=False),
         lambda: jmdp.load(tmp_path / "result.nc", trusted=False),
-        lambda: jmdp.Study.open(tmp_path, trusted=False),
+        lambda: jmdp.studies.Study.open(tmp_path, trusted=False),
         lambda: jmdp.load(tmp_path, trusted=False),
     ):
         with pytest.raises(SettingsError, match=r"trusted=False \(--safe\) needs Linux"):
@@ -177,7 +177,7 @@ def test_no_guard_without_limits_of_memory(tmp_path, monkeypatch):
 
 def test_trusted_is_true_or_false(tmp_path):
     (tmp_path / "model.csv").write_text("x")
-    for reads in (jmdp.read_model, jmdp.load, jmdp.Study.open):
+    for reads in (jmdp.read_model, jmdp.load, jmdp.studies.Study.open):
         for odd in (None, 0, "no", np.array([True, True])):
             with pytest.raises(SettingsError, match="trusted is"):
                 reads(tmp_path / "model.csv", trusted=odd)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jmdp
-from jmdp.base.identity import identity
+from jmdp.base.labels import identity
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ OTHER = {
     "code": (lambda x: x + 1, lambda x: x + 2),
     "a closure": (scaled(1.0), scaled(2.0)),
     "an argument": (functools.partial(scaled, 1), functools.partial(scaled, 2)),
-    "an outcome": (jmdp.Outcome.SAMPLED, jmdp.Outcome.TRAINED),
+    "an outcome": (jmdp.results.Outcome.SAMPLED, jmdp.results.Outcome.TRAINED),
     "a coupling": (jmdp.Local(), jmdp.Local(policy_luck="shared")),
     "a set": ({1, 2}, {1, 3}),
 }
@@ -85,7 +85,7 @@ def test_loops_end():
 def test_another_process_finds_the_same():
     """Whatever the order of its sets and the addresses of its objects."""
     code = (
-        "import jmdp\nfrom jmdp.base.identity import identity\n"
+        "import jmdp\nfrom jmdp.base.labels import identity\n"
         "made = lambda seen, rng: int(rng.integers(2))\n"
         "print(identity(jmdp.Incremental(seed=1), jmdp.Local(), {'a', 'b', 'c'}, made, object()).hex())"
     )

@@ -23,7 +23,7 @@ def test_too_small_a_budget_is_refused_with_the_mend(name):
     given = world.model, world.policies["uniform"], jmdp.Local()
     if method.memory is None:
         one_byte = dataclasses.replace(method.contract, state="2,2", memory_budget=1)
-        assert jmdp.evaluate(*given, one_byte, throw=False).outcome is jmdp.Outcome.BUDGET_EXHAUSTED
+        assert jmdp.evaluate(*given, one_byte, throw=False).outcome is jmdp.results.Outcome.BUDGET_EXHAUSTED
         return
     budget, message = method.memory
     with pytest.raises(MemoryBudgetError, match=message):
@@ -95,7 +95,7 @@ def test_an_interrupt_keeps_the_best_certified_answer(monkeypatch):
     with pytest.raises(NotConvergedError, match="interrupted by the user") as caught:
         jmdp.evaluate(world.model, policy, jmdp.Local())
     kept = caught.value.evaluation
-    assert kept.outcome is jmdp.Outcome.INTERRUPTED
+    assert kept.outcome is jmdp.results.Outcome.INTERRUPTED
     assert kept.residuals.size == 13
     assert 1e-8 < kept.certificate.covariance_error.max() < 10
     assert (np.abs(kept.covariance - truth.covariance) <= kept.certificate.covariance_error).all()

@@ -14,9 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import jmdp
-from jmdp import Estimate
 from jmdp.base import rounding
-from jmdp.plots.chances import short_interval
+from jmdp.results import Estimate
+from jmdp.show.plots.style import short_interval
 from sample_models import random_problem
 
 NUMBER = r"[-−]?[\d.]+(?:e[+\-−]?\d+)?"

@@ -62,7 +62,7 @@ def use():
     victim.unlink()
     world = jmdp.worlds.inventory()
     policy = world.policies["base_stock"]
-    method = jmdp.Incremental(seed=1, updates=20_000, checkpoint=path)
+    method = jmdp.Incremental(seed=1, updates=20_000, path=path)
     first, again = (
         jmdp.evaluate(world.model, policy, jmdp.Local(), method, progress=False, throw=False) for _ in range(2)
     )
@@ -74,7 +74,7 @@ def use():
     found[0].save(path.with_name("found.nc"))
     assert str(jmdp.load(path.with_name("found.nc"))) == str(found[0])
     found[0].report(path.with_name("page.html"))
-    given = dict(seed=1, path=path.with_name("study"), budget=64, progress=False)
+    given = dict(seed=1, path=path.with_name("study"), max_samples=64, progress=False)
     rows = [jmdp.study(world, policy, range(4), **given).to_arrow().to_pylist() for _ in range(2)]
     assert len(rows[0]) == 4 * world.model.actions.size
     assert rows[0] == rows[1]

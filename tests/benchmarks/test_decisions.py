@@ -85,6 +85,6 @@ def test_the_bound_on_wrong_decisions(decisions):
 def test_a_table_in_jax_is_the_table(asked):
     """Means by simulation within 5.5 standard errors of the exact ones, a false alarm in 10⁶ for all 20 questions."""
     for question in asked:
-        drawn = question.ask(jmdp.Synchronous(), 1, 500, precision=1e-9).draws.returns
+        drawn = question.ask(jmdp.Synchronous(), 1, 500, precision=1e-9).summary.samples.returns
         off = np.abs(drawn.mean(axis=0) - question.problem.paired.mean[question.state])
         assert (off <= 5.5 * drawn.std(axis=0) / np.sqrt(len(drawn)) + 0.02).all()

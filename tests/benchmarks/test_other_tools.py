@@ -55,7 +55,7 @@ def test_values_of_the_learning_tasks_are_those_of_jmdp():
     gymnasium = pytest.importorskip("gymnasium")
     env = gymnasium.make("FrozenLake-v1")
     outcomes = other_tools_learning.Outcomes.of(env)
-    model = jmdp.couple(jmdp.Marginals.from_toy_text(env, 0.99), by=jmdp.Product())
+    model = jmdp.couple(jmdp.Marginals.from_toy_text(env, 0.99), by=jmdp.models.Product())
     exact = outcomes.start @ jmdp.evaluate(model, "uniform", jmdp.Independent()).mean.mean(axis=1)
     assert outcomes.value(np.full((16, 4), 0.25)) == pytest.approx(exact, abs=1e-10)
     learned = other_tools_learning.learned(outcomes, 0.3, 4000, seed=0)

@@ -141,8 +141,6 @@ def _begin(rng: random.Random, name: str) -> list[str]:
     """The required arguments, valid or not, and a small budget."""
     call = COMMANDS[name]
     chosen = {slot: rng.choice(SLOTS[slot] if rng.random() < 0.75 else HOSTILE) for slot in call.slots}
-    if "experiment" in chosen:  # never a known one: it would run for seconds
-        chosen["experiment"] = rng.choice([word for word in HOSTILE if word not in ("", "--")])
     return call.words(**chosen)
 
 

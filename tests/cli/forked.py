@@ -103,7 +103,7 @@ def serve(path: str) -> None:
         assert [main(line.split()) == 2 for line in WARM] == [False] * len(WARM), said.getvalue()
     import pyarrow.parquet  # noqa: F401
 
-    import jmdp.studying  # noqa: F401
+    import jmdp.studies.running  # noqa: F401
 
     gc.collect()
     gc.freeze()  # the end of each process need not look at all that was imported

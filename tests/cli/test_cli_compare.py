@@ -13,9 +13,8 @@ import pytest
 from cli_runs import SHOP, empty_model, run
 
 import jmdp
-from jmdp.cli.choices import attribute
 from jmdp.cli.environments import environment
-from jmdp.cli.loading import Loader
+from jmdp.cli.loading import Loader, attribute
 
 LAKE = "jmdp compare FrozenLake-v1 --discount 0.9 --horizon 20 --max-samples 64"
 CLIFF = "jmdp compare CliffWalking-v1 --discount 0.9 --horizon 4 --max-samples 64 --json"
@@ -60,7 +59,7 @@ def test_prints_as_the_library_does(capsys):
     found = run(capsys, f"{LAKE} --state 4 --seed 5 --policy {','.join(map(str, best))}")
     assert found.out == f"{expected}\n"
     assert found.code == 1
-    assert expected.outcome is jmdp.Outcome.BUDGET_EXHAUSTED
+    assert expected.outcome is jmdp.results.Outcome.BUDGET_EXHAUSTED
 
 
 def test_json_has_every_interval_and_what_it_rests_on(capsys):
@@ -77,7 +76,7 @@ def test_json_has_every_interval_and_what_it_rests_on(capsys):
     assert (record["outcome"], record["decided"], record["best"]) == ("BUDGET_EXHAUSTED", False, None)
     assert found.code == 1
     for row in record["actions"]:
-        for name, value in truth.beside_leader(row["action"]).items():
+        for name, value in truth.beside(row["action"]).items():
             finite = [x if np.isfinite(x) else None for x in (float(value), value.low, value.high)]
             assert [row[name][part] for part in ("value", "low", "high")] == finite
         assert row["regret"]["mean"]["value"] == truth.regret(row["action"]).mean
@@ -163,7 +162,7 @@ def test_saved_models_of_stable_baselines(here, capsys, monkeypatch):
 
 def test_interrupted_is_130_and_prints_what_is_known(capsys, monkeypatch):
     known = jmdp.compare(jmdp.worlds.anti_correlated_bandit().model, policy=[0], seed=0, max_samples=64)
-    known = replace(known, outcome=jmdp.Outcome.INTERRUPTED)
+    known = replace(known, outcome=jmdp.results.Outcome.INTERRUPTED)
     monkeypatch.setattr("jmdp.cli.commands.compare.compare", lambda *args, **settings: known)
     found = run(capsys, "jmdp compare world:anti_correlated_bandit")
     assert (found.code, found.out) == (130, f"{known}\n")

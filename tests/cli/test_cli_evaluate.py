@@ -174,7 +174,7 @@ def test_no_where_the_tolerance_is_not_met(capsys):
 
 
 def test_what_was_reached_is_printed_when_interrupted(capsys, monkeypatch):
-    reached = replace(library(capacity=2), outcome=jmdp.Outcome.INTERRUPTED)
+    reached = replace(library(capacity=2), outcome=jmdp.results.Outcome.INTERRUPTED)
     monkeypatch.setattr("jmdp.cli.commands.evaluate.evaluate", lambda *args, **settings: reached)
     found = run(capsys, "jmdp evaluate inventory --capacity 2 --json")
     assert found.code == 130

@@ -207,12 +207,6 @@ def test_a_summary_that_cannot_be_written_is_refused_before_the_run(path, capsys
     assert f"--summary {path} cannot be written: " in message(run(capsys, line))
 
 
-@pytest.mark.parametrize("out", ["raising_file.py", "raising_file.py/x"])
-def test_a_folder_that_cannot_be_made(out, capsys, here):
-    assert "raising_file.py" in message(run(capsys, f"jmdp reproduce chain_correlation --quiet --out {out}"))
-    assert Path("raising_file.py").read_text() == RAISING
-
-
 LIMITED = """
 import contextlib, os, resource, signal, sys
 from pathlib import Path
@@ -234,7 +228,7 @@ sys.exit(main(sys.argv[1:]))
         ("evaluate inventory", "standard output: File too large", ""),
         ("evaluate inventory --json", "standard output: File too large", "1"),
         ("--help", "File too large", ""),
-        ("evaluate inventory --method incremental --updates 1000 --checkpoint run.npz", "run.npz cannot be saved", ""),
+        ("evaluate inventory --method incremental --updates 1000 --path run.npz", "run.npz cannot be saved", ""),
         ("gate world:inventory --old uniform --new uniform --margin 5 --summary s.md", "--summary s.md cannot", ""),
         ("compare-policies world:inventory --policies uniform reorder --plot x.svg", "--plot x.svg cannot", ""),
     ],
@@ -301,11 +295,6 @@ def test_a_file_with_a_syntax_error(capsys, here):
     Path("wrong_file.py").write_text("x = 1\ndef f(:\n")
     assert "SyntaxError: " in (said := message(run(capsys, "jmdp check wrong_file.py:x")))
     assert said.endswith("wrong_file.py, line 2)")
-
-
-def test_a_file_in_place_of_a_folder(capsys, here):
-    said = message(run(capsys, "jmdp reproduce chain_correlation --quick --out raising_file.py"))
-    assert "--out raising_file.py is not a folder. Give a folder" in said
 
 
 def test_a_closed_output_is_told():

@@ -18,8 +18,8 @@ from cli_runs import SHOP, command, empty_model, run
 import jmdp
 from jmdp.base.interval import Estimate
 from jmdp.base.labels import Labels
-from jmdp.cli.choices import label_of
 from jmdp.cli.command import plain, print_json
+from jmdp.cli.loading import label_of
 from jmdp.cli.main import _EXAMPLES, COMMANDS, parsed
 
 
@@ -39,7 +39,8 @@ def test_examples_run_as_printed(line, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     Path("shop.py").write_text(SHOP)
-    Path("windy.toml").write_text('env = "world:windy_gridworld"\npolicy = "uniform"\nstates = "all"\nbudget = 64\n')
+    windy = 'env = "world:windy_gridworld"\npolicy = "uniform"\nstates = "all"\nmax_samples = 64\n'
+    Path("windy.toml").write_text(windy)
     _, name, *arguments = shlex.split(line)
     if {"--status", "--verify"} & set(arguments):
         assert run(capsys, "jmdp study windy.toml --out windy --quiet").code == 0
@@ -63,8 +64,7 @@ def test_help_ends_with_examples(name, capsys):
     assert text.startswith(f"usage: jmdp {name}")
     lines = [line.strip() for line in examples.splitlines()]
     assert lines[::2] == list(command(name).examples)
-    if name != "reproduce":
-        assert 2 <= len(lines[::2]) <= 4
+    assert 2 <= len(lines[::2]) <= 4
 
 
 def test_help_of_all_lists_commands_and_examples(capsys):

@@ -40,7 +40,9 @@ def test_the_page_has_the_exact_command(kind, capsys, tmp_path):
 
 
 def test_a_study_has_a_page(capsys, tmp_path):
-    (tmp_path / "s.toml").write_text('env = "world:inventory"\npolicy = "uniform"\nstates = ["0", "1"]\nbudget = 40\n')
+    (tmp_path / "s.toml").write_text(
+        'env = "world:inventory"\npolicy = "uniform"\nstates = ["0", "1"]\nmax_samples = 40\n'
+    )
     page, out = tmp_path / "page.html", tmp_path / "out"
     found = run(capsys, f"jmdp study {tmp_path / 's.toml'} --out {out} --quiet --report {page}")
     assert found.code == 0, found.err
@@ -66,4 +68,4 @@ def test_a_missing_package_is_found_before_sampling(capsys, tmp_path, monkeypatc
     monkeypatch.setattr("jmdp.cli.commands.compare.compare", lambda *args, **more: pytest.fail("sampled"))
     found = run(capsys, f"jmdp compare {SHOP} --state 3 --report {tmp_path / 'page.html'}")
     assert found.code == 2
-    assert 'pip install "jmdp[report,plot]"' in found.err
+    assert 'pip install "jmdp[report]"' in found.err

@@ -28,7 +28,7 @@ from jmdp.cli import loading
 from jmdp.cli.environments import environment
 from jmdp.cli.policy_files import policy_digest
 from jmdp.models.actors.as_policy import as_policy
-from jmdp.models.actors.onnx_policies import onnx_session
+from jmdp.models.actors.trained_policies import onnx_session
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

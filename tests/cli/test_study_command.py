@@ -26,7 +26,7 @@ WINDY = """
 env = "world:windy_gridworld"
 policy = "uniform"
 states = "all"
-budget = 64
+max_samples = 64
 horizon = 8
 """
 
@@ -37,7 +37,7 @@ policy = "{",".join(map(str, BEST))}"
 states = [4, "8", 14]
 seed = 5
 discount = 0.9
-budget = 64
+max_samples = 64
 horizon = 20
 """
 
@@ -85,7 +85,7 @@ env = "slow.py:simulator"
 policy = "order 3"
 states = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29]
 discount = 0.9
-budget = 64
+max_samples = 64
 horizon = 6
 """
 
@@ -118,14 +118,14 @@ def study(capsys, text: str, options: str = "", out: str = "out"):
 def test_a_world(capsys, here):
     found = study(capsys, WINDY)
     assert (found.code, found.err) == (0, "")
-    opened = jmdp.Study.open("out")
+    opened = jmdp.studies.Study.open("out")
     assert found.out == f"{opened!r}\n"
     assert opened.progress.states == 24  # all that are not terminal
     assert opened.coordinates == ["row", "column"]
     world = jmdp.worlds.windy_gridworld()
     policy = jmdp.TabularPolicy.uniform(world.model)
-    jmdp.study(world, policy, seed=0, path="library", budget=64, horizon=8, progress=False)
-    assert opened.to_arrow().equals(jmdp.Study.open("library").to_arrow())
+    jmdp.study(world, policy, seed=0, path="library", max_samples=64, horizon=8, progress=False)
+    assert opened.to_arrow().equals(jmdp.studies.Study.open("library").to_arrow())
     assert Path("out/study.toml").read_text() == WINDY
 
 
@@ -142,7 +142,7 @@ def test_resuming_a_finished_study_changes_nothing(capsys, here):
 def test_states_of_frozen_lake_are_those_of_compare(capsys, here):
     found = study(capsys, LAKE)
     assert (found.code, found.err) == (0, "")
-    rows = jmdp.Study.open("out").to_dataframe()
+    rows = jmdp.studies.Study.open("out").to_dataframe()
     assert list(rows["state"].unique()) == ["4", "8", "14"]
     for label, part in rows.groupby("state"):
         env = gymnasium.make("FrozenLake-v1")
@@ -154,14 +154,14 @@ def test_states_of_frozen_lake_are_those_of_compare(capsys, here):
         assert truth.leader == leader["action"]
         assert leader["outcome"] == truth.outcome.name
         for _, row in part.iterrows():
-            mean = truth.beside_leader(row["action"])["mean"]
+            mean = truth.beside(row["action"])["mean"]
             ends = [mean.low, mean.high] if mean.has_interval else [math.nan, math.nan]
             assert [row["mean"], row["mean_low"], row["mean_high"]] == pytest.approx([float(mean), *ends], nan_ok=True)
 
 
 def test_all_states_of_frozen_lake(capsys, here):
     assert study(capsys, LAKE.replace('[4, "8", 14]', '"all"')).code == 0
-    labels = jmdp.Study.open("out").to_dataframe()["state"].unique()
+    labels = jmdp.studies.Study.open("out").to_dataframe()["state"].unique()
     assert list(labels) == ["0", "1", "2", "3", "4", "6", "8", "9", "10", "13", "14"]  # neither holes nor the goal
 
 
@@ -176,7 +176,7 @@ def test_policies_in_states_of_frozen_lake(capsys, here):
     env.reset(seed=1)
     env.unwrapped.s = 9
     simulator = GymnasiumSimulator(env)
-    row = jmdp.Study.open("out").to_dataframe().query("state == '9' and policy == 'new'").iloc[0]
+    row = jmdp.studies.Study.open("out").to_dataframe().query("state == '9' and policy == 'new'").iloc[0]
     truth = jmdp.compare_policies(
         simulator,
         {"old": "uniform", "new": BEST},
@@ -188,14 +188,14 @@ def test_policies_in_states_of_frozen_lake(capsys, here):
         progress=False,
     )
     assert row["outcome"] == truth.outcome.name
-    assert row["mean"] == pytest.approx(float(truth.beside_reference("new")["mean"]))
+    assert row["mean"] == pytest.approx(float(truth.beside("new")["mean"]))
 
 
 def test_json_record(capsys, here):
     record = study(capsys, WINDY + 'actions = ["U", 1]\nseed = 3\n', "--json").json
     assert (record["states"], record["finished"], record["failed"], record["complete"]) == (24, 24, 0, True)
     assert sum(record["outcomes"].values()) == 24
-    assert record["decided"] == jmdp.Study.open("out").progress.decided
+    assert record["decided"] == jmdp.studies.Study.open("out").progress.decided
     assert record["settings"]["seed"] == 3
     assert record["alternatives"] == ["U", "R"]
     assert run(capsys, "jmdp study --status out --json").json == record
@@ -212,30 +212,30 @@ def test_json_record(capsys, here):
 )
 def test_states_of_a_simulator_of_ones_own(states, labels, capsys, here):
     text = f'env = "shop.py:simulator"\npolicy = "shop.py:policy"\nstates = {states}\n'
-    found = study(capsys, f"{text}discount = 0.9\nbudget = 32\nhorizon = 5\n")
+    found = study(capsys, f"{text}discount = 0.9\nmax_samples = 32\nhorizon = 5\n")
     assert found.code == 0
     announced = found.err.splitlines()
     assert all(line.startswith("jmdp: loading ") for line in announced)
-    assert list(jmdp.Study.open("out").to_dataframe()["state"].unique()) == labels
+    assert list(jmdp.studies.Study.open("out").to_dataframe()["state"].unique()) == labels
 
 
 def test_states_of_a_file_by_number_and_label(capsys, here):
     assert study(capsys, LAKE.replace('[4, "8", 14]', '"places.py:lake"')).code == 0
-    assert list(jmdp.Study.open("out").to_dataframe()["state"].unique()) == ["next to a hole", "start"]
+    assert list(jmdp.studies.Study.open("out").to_dataframe()["state"].unique()) == ["next to a hole", "start"]
     assert study(capsys, WINDY.replace('"all"', '"places.py:made"'), out="windy").code == 0
     model = jmdp.worlds.windy_gridworld().model
-    labels = jmdp.Study.open("windy").to_dataframe()["state"].unique()
+    labels = jmdp.studies.Study.open("windy").to_dataframe()["state"].unique()
     assert list(labels) == [model.states.name(1), model.states.name(5)]
 
 
 def test_states_that_the_policy_visits(capsys, here):
     text = 'env = "CartPole-v1"\npolicy = "uniform"\nstates = { visited = 5, every = 4 }\ndiscount = 0.9\n'
-    assert study(capsys, f"{text}budget = 16\nhorizon = 5\n").code == 0
-    assert jmdp.Study.open("out").progress.states == 5
+    assert study(capsys, f"{text}max_samples = 16\nhorizon = 5\n").code == 0
+    assert jmdp.studies.Study.open("out").progress.states == 5
     assert study(capsys, LAKE.replace('[4, "8", 14]', "{ visited = 6 }"), out="lake").code == 0
     simulator = GymnasiumSimulator(gymnasium.make("FrozenLake-v1"))
-    seen = [int(simulator.observe(s)) for s in jmdp.visited_states(simulator, BEST, seed=5, count=6)]
-    labels = list(jmdp.Study.open("lake").to_dataframe()["state"].unique())
+    seen = [int(simulator.observe(s)) for s in jmdp.simulators.visited_states(simulator, BEST, seed=5, count=6)]
+    labels = list(jmdp.studies.Study.open("lake").to_dataframe()["state"].unique())
     assert labels == [f"{i}: {n}" for i, n in enumerate(seen)]
     assert study(capsys, WINDY.replace('"all"', "{ visited = 6, every = 2 }"), out="windy").code == 0
 
@@ -244,7 +244,7 @@ def test_settings_reach_the_study(capsys, here, monkeypatch):
     """Without the workers, which change no result."""
     module, pools = import_module("jmdp.cli.commands.study"), []
     monkeypatch.setattr(module, "study", lambda *given, pool, **more: pools.append(pool) or jmdp.study(*given, **more))
-    text = WINDY.replace("budget = 64", "budget = 20") + (
+    text = WINDY.replace("max_samples = 64", "max_samples = 20") + (
         "seed = 9\nindifference = 0.5\nconfidence = 0.9\nreward_bound = 5\nreturn_range = [-60, 60.5]\n"
         'largest_loss = 50\nrarest = 0.125\ntie_tolerance = 0.25\ncoupling = "local"\npolicy_luck = "shared"\n'
         "discount = 0.95\npool = 2\n"
@@ -255,7 +255,7 @@ def test_settings_reach_the_study(capsys, here, monkeypatch):
     assert pools == [2]
     assert found.json["settings"] == {
         "seed": 9,
-        "budget": 20,
+        "max_samples": 20,
         "discount": gamma,
         "horizon": 8,
         "coupling": "Local(policy_luck='shared')",
@@ -388,7 +388,7 @@ BAD = {
     "empty": ("", ["env is missing"]),
     "not TOML": ("env = world", ["not valid TOML", "line 1"]),
     "not UTF-8": (b"env = '\xff'", ["UTF-8"]),
-    "key twice": (WINDY + "budget = 5\n", ["not valid TOML"]),
+    "key twice": (WINDY + "max_samples = 5\n", ["not valid TOML"]),
     "deep": ("x = " + "[" * 100_000, ["not valid TOML"]),
     "unknown key": (WINDY + "confidense = 0.9\n", ["confidense is 0.9", "Did you mean 'confidence'?"]),
     "unknown table": (WINDY + "[visited]\ncount = 3\n", ["visited is {'count': 3}", "no key 'visited'"]),
@@ -442,8 +442,11 @@ BAD = {
     "discount missing": (LAKE.replace("discount = 0.9", ""), ["discount is missing", "discount = 0.99"]),
     "discount large": (LAKE.replace("discount = 0.9", "discount = 1.5"), ["discount is 1.5", "from 0 to 1"]),
     "discount nan": (LAKE.replace("discount = 0.9", "discount = nan"), ["discount is nan"]),
-    "budget": (WINDY.replace("budget = 64", "budget = 1"), ["budget is 1", "at least 2"]),
-    "budget a float": (WINDY.replace("budget = 64", "budget = 1e3"), ["budget is 1000.0", "whole number"]),
+    "max_samples": (WINDY.replace("max_samples = 64", "max_samples = 1"), ["max_samples is 1", "at least 2"]),
+    "budget a float": (
+        WINDY.replace("max_samples = 64", "max_samples = 1e3"),
+        ["max_samples is 1000.0", "whole number"],
+    ),
     "indifference": (WINDY + "indifference = 0\n", ["indifference is 0", "> 0"]),
     "confidence": (WINDY + "confidence = 95\n", ["confidence is 95", "e.g. 0.95"]),
     "horizon": (WINDY.replace("horizon = 8", "horizon = 0"), ["horizon is 0", "at least 1"]),

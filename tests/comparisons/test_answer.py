@@ -24,7 +24,8 @@ RUNS = {  # of 100: better in about 60, equal in 30, worse in 10
 def test_shares_of_better_equal_and_worse(minimize, word):
     found = jmdp.compare_runs(RUNS, minimize=minimize, seed=0, max_samples=100)
     first, second = (word, "old" if word == "new" else "new")
-    gaps = found.sign * (found.draws.returns[:, 1] - found.draws.returns[:, 0]) * (1 if word == "new" else -1)
+    old, new = found.summary.samples.returns.T
+    gaps = found.summary.sign * (new - old) * (1 if word == "new" else -1)
     shares = [100 * np.mean(sign) for sign in (gaps > 0, gaps == 0, gaps < 0)]
     assert min(np.diff(sorted(shares))) > 5
     often = rf"{first} is better in (\d+)% of runs, the same in (\d+)% and worse in (\d+)%"

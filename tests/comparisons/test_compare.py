@@ -111,7 +111,7 @@ def test_rewards_of_small_types_add_up(kind):
 
     found = compared(Steady(), discount=1.0, horizon=2000, max_samples=2)
     assert found.mean_of(0) == 200_000
-    assert found.draws.largest_reward == 100
+    assert found.summary.samples.largest_reward == 100
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-170, 1.0, 1e150, 1e300])
@@ -141,7 +141,7 @@ def test_cut_rollouts_without_any_reward_say_nothing():
     late = FunctionSimulator(lambda s, a, u: 100.0 * (s == 10), lambda s, a, u: s + 1, 2, start=0)
     apart = jmdp.Independent()
     found = compared(late, horizon=8, max_samples=100, precision=0.1, coupling=apart)
-    assert found.outcome is jmdp.Outcome.BUDGET_EXHAUSTED
+    assert found.outcome is jmdp.results.Outcome.BUDGET_EXHAUSTED
     assert found.summary.gap_interval(0, 1).high == math.inf
     lost = jmdp.Assumptions(reward_bound=100.0, largest_loss=1.0)
     known = compared(late, horizon=8, max_samples=100, precision=0.1, coupling=apart, assume=lost)
@@ -251,7 +251,7 @@ def test_the_headline_says_what_would_overturn_it():
     assert (1 - p) * low - p * found.break_even == pytest.approx(0)
     said = f"fewer than 1 of {int(1 / p)} rollouts, and was not seen, loses more than {math.floor(found.break_even)} on"
     assert said in " ".join(repr(found).split())
-    assert found.firm == (found.break_even >= found.draws.returns.max())
+    assert found.firm == (found.break_even >= found.summary.samples.returns.max())
     bounded = compared(game, assume=jmdp.Assumptions(return_range=(0.0, 2.5)))
     assert bounded.break_even is None
     assert "reverses" not in repr(bounded)
@@ -262,7 +262,10 @@ def test_the_headline_says_what_would_overturn_it():
 def test_gaps_of_one_action_share_the_chance_of_error(settings):
     game = one_step(lambda a, u: float(u[a]), 4, luck=lambda rng: rng.normal(size=4))
     found = compared(game, **settings)
-    gaps, sampling = found.draws.returns[:, [0]] - found.draws.returns[:, [1]], found.summary.sampling
+    gaps, sampling = (
+        found.summary.samples.returns[:, [0]] - found.summary.samples.returns[:, [1]],
+        found.summary.sampling,
+    )
     below, above = sampling.mean_errors(gaps, 0.05 / 3)
     assert found.gap(0, 1).mean_interval.width == pytest.approx(below[0] + above[0])
     chance = sampling.chance_interval(int((gaps > 0).sum()), 64, 0.05 / 3)
@@ -306,7 +309,7 @@ def test_a_return_outside_the_range_is_refused_at_any_horizon(horizon):
 def test_bounded_intervals_decide_too():
     found = compared(one_step(lambda a, u: 0.3 * a + 0.5 * u), assume=jmdp.Assumptions(return_range=(0.0, 1.0)))
     assert found.best == "1"
-    assert found.outcome is jmdp.Outcome.BEST_FOUND
+    assert found.outcome is jmdp.results.Outcome.BEST_FOUND
 
 
 @pytest.mark.parametrize("actions", [2, 5])
@@ -324,8 +327,8 @@ def test_continued_draws_nothing_twice():
     game = one_step(lambda a, u: 0.001 * a + u[a], luck=lambda rng: rng.random(2))
     first, whole = compared(game, max_samples=100), compared(game, max_samples=300)
     more = first.continued(300)
-    assert first.outcome is jmdp.Outcome.BUDGET_EXHAUSTED
-    assert np.array_equal(more.draws.returns, whole.draws.returns)
+    assert first.outcome is jmdp.results.Outcome.BUDGET_EXHAUSTED
+    assert np.array_equal(more.summary.samples.returns, whole.summary.samples.returns)
     assert whole.continued(50).samples == 300
 
 
@@ -333,14 +336,14 @@ def test_continued_sharpens_what_was_decided():
     first = compared(one_step(lambda a, u: a + u))
     assert first.samples == 64
     more = first.continued(1000)
-    assert (more.samples, more.outcome) == (1000, jmdp.Outcome.BEST_FOUND)
-    assert first.continued(10).outcome is jmdp.Outcome.BEST_FOUND
+    assert (more.samples, more.outcome) == (1000, jmdp.results.Outcome.BEST_FOUND)
+    assert first.continued(10).outcome is jmdp.results.Outcome.BEST_FOUND
 
 
 def test_the_budget_of_steps_is_checked_at_scheduled_sample_sizes():
     game = one_step(lambda a, u: 0.001 * a + u[a], luck=lambda rng: rng.random(2))
     found = compared(game, max_steps=100)
-    assert (found.samples, found.draws.steps) == (64, 128)
+    assert (found.samples, found.summary.samples.steps) == (64, 128)
     assert compared(game, max_steps=1).samples == 2
     assert found.continued(100).samples == 100
 
@@ -360,7 +363,7 @@ def test_interrupted():
             return 0
 
     found = compared(Impatient())
-    assert found.outcome is jmdp.Outcome.INTERRUPTED
+    assert found.outcome is jmdp.results.Outcome.INTERRUPTED
     assert 64 <= found.samples <= 200
 
 
@@ -406,7 +409,6 @@ def test_bad_assumptions(assumed, says):
         ({"discount": 0.9999999}, "Set the number of steps: horizon="),
         ({"discount": 1.0}, "Set the number of steps: horizon="),
         ({"seed": -1}, "seed is -1"),
-        ({"seconds": 1.0}, "Use max_seconds"),
         ({"samples": 9, "max_samples": 9}, "samples and max_samples are both given"),
         ({"samples": 9, "precision": 0.1}, "samples and precision are both given"),
         ({"samples": 9, "indifference": 0.1}, "samples and indifference are both given"),
@@ -456,7 +458,7 @@ def test_actions_without_numbers():
         compared(Throw(), policy=lambda state: np.zeros(1))
     near = [np.array([1.00001]), np.array([3.000011]), np.array([3.000012])]
     found = compared(Throw(), policy=lambda state: np.zeros(1), actions=near, max_samples=64)
-    assert found.actions == ["action 0", "action 1", "action 2"]
+    assert found.alternatives == ["action 0", "action 1", "action 2"]
     named = compared(Throw(), policy=lambda state: np.zeros(1), actions={"far": np.ones(2), "near": np.ones(1)})
     assert named.best == "far"
     with pytest.raises(SettingsError, match="different"):

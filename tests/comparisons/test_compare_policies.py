@@ -15,11 +15,12 @@ import pytest
 import jmdp
 from jmdp import Independent, Local, Synchronous
 from jmdp.comparisons.compare_policies import policy_question
+from jmdp.comparisons.question import ComparisonSettings
 from jmdp.comparisons.sampling import comparison_of
-from jmdp.comparisons.settings import Settings
 from jmdp.errors import LabelError, PolicyError, SettingsError, SimulatorError, UnavailableError
-from jmdp.simulators import FunctionSimulator, Simulator, Step, TabularSimulator, action_labels, episodes
-from jmdp.statistics.drawn_samples import DrawnSamples, Sampled
+from jmdp.simulators import FunctionSimulator, Simulator, Step, TabularSimulator, action_labels
+from jmdp.simulators.rollouts import episodes
+from jmdp.statistics.drawn_evaluation import DrawnSamples, SamplingState
 from reference.episodes import gap_moments
 
 SHARED = Synchronous(policy_luck="shared")
@@ -103,7 +104,7 @@ def jax_simulator(model, starts):
 
 def check_moments(found, exact, n=5.0):
     mean, variance = exact
-    gaps = found.draws.returns[:, 1] - found.draws.returns[:, 0]
+    gaps = found.summary.samples.returns[:, 1] - found.summary.samples.returns[:, 0]
     centred = gaps - gaps.mean()
     assert abs(gaps.mean() - mean) <= n * gaps.std() / math.sqrt(len(gaps)) + 1e-4
     assert abs(gaps.var() - variance) <= n * np.std(centred**2) / math.sqrt(len(gaps)) + 1e-4
@@ -116,11 +117,11 @@ def exact(model, pair, coupling):
 def drawn(source, pair, samples, **settings):
     """All samples, however soon the question is decided, and none of them independent unless asked for."""
     given = {"seed": 3, "discount": None, "starts": None, "baseline": None, "coupling": SHARED} | settings
-    common = Settings(horizon=given.get("horizon"), seed=given["seed"], coupling=given["coupling"])
+    common = ComparisonSettings(horizon=given.get("horizon"), seed=given["seed"], coupling=given["coupling"])
     question = policy_question(source, pair, given["starts"], given["discount"], given["baseline"], common)
     all_of_them = tuple(range(len(pair)))
     block = episodes.paired_episodes(question.simulator, question.plan, 0, samples)
-    return comparison_of(question, Sampled(DrawnSamples(len(pair)).with_block(all_of_them, block), all_of_them))
+    return comparison_of(question, SamplingState(DrawnSamples(len(pair)).with_block(all_of_them, block), all_of_them))
 
 
 # ------------------------------------------------------------------------------------------------- right answers
@@ -173,7 +174,7 @@ def test_a_jax_simulator_with_given_starts_has_the_moments_of_the_pair_chain(cou
     model, pair, simulator = compiled
     given = drawn(simulator, pair, 4000, coupling=coupling, discount=model.discount, starts=STARTS)
     check_moments(given, exact(model, pair, coupling))
-    assert np.bincount(given.draws.complete.starts[:, 0]) / 4000 == pytest.approx(
+    assert np.bincount(given.summary.samples.complete.starts[:, 0]) / 4000 == pytest.approx(
         [0.5, 0.3, 0.2], abs=5 / math.sqrt(4 * 4000)
     )
 
@@ -183,7 +184,7 @@ def test_a_policy_that_jax_cannot_trace_steps_one_by_one():
     simulator, p = jax_simulator(model, STARTS), policies(model)["old"]
     found = drawn(simulator, {"old": p, "again": lambda s: p[int(s)]}, 8, discount=model.discount)
     assert not simulator._episode_programs
-    assert (found.draws.returns[:, 0] == found.draws.returns[:, 1]).all()
+    assert (found.summary.samples.returns[:, 0] == found.summary.samples.returns[:, 1]).all()
 
 
 @pytest.mark.parametrize("kind", ["table", "stepped", "gymnasium", "jax"])
@@ -199,7 +200,7 @@ def test_equal_policies_have_gap_zero(kind, coupling):
     own = {"discount": model.discount} if kind in ("gymnasium", "jax") else {"starts": STARTS}
     p = policies(model)["old"]
     found = drawn(source[kind](), {"old": p, "new": p.copy()}, 100, coupling=coupling, **own)
-    assert (found.draws.returns[:, 0] == found.draws.returns[:, 1]).all()
+    assert (found.summary.samples.returns[:, 0] == found.summary.samples.returns[:, 1]).all()
     assert found.superiority("old", "new") == 0
     assert found.pairing.gain == math.inf
 
@@ -208,7 +209,7 @@ def test_independent_returns_are_uncorrelated_also_for_equal_policies():
     """A correlation of 10,000 independent pairs is within 5/√n but once in 1.7 million."""
     model = table()
     p = policies(model)["old"]
-    returns = drawn(model, {"old": p, "new": p}, 10_000, starts=STARTS, coupling=Independent()).draws.returns
+    returns = drawn(model, {"old": p, "new": p}, 10_000, starts=STARTS, coupling=Independent()).summary.samples.returns
     assert abs(np.corrcoef(returns.T)[0, 1]) < 5 / math.sqrt(len(returns))
     assert (returns[:, 0] != returns[:, 1]).mean() > 0.9
 
@@ -243,17 +244,17 @@ def test_a_sample_depends_on_the_seed_and_its_number_alone():
             actors=[jmdp.as_policy(p, model.actions) for p in policies(model).values()],
             coupling=SHARED,
             discount=model.discount,
-            horizon=one.horizon,
+            horizon=one.summary.horizon,
             seed=3,
         )
         simulator = TabularSimulator(model) if source is model else source
         if source is model:
-            from jmdp.methods.monte_carlo.table_rollouts import compiled
+            from jmdp.methods.monte_carlo.samples import compiled
 
             simulator = compiled(simulator)
         some = episodes.paired_episodes(simulator, plan, 70, 5)
-        assert (some.returns == one.draws.returns[70:75]).all()
-        assert (some.starts == one.draws.complete.starts[70:75]).all()
+        assert (some.returns == one.summary.samples.returns[70:75]).all()
+        assert (some.starts == one.summary.samples.complete.starts[70:75]).all()
 
 
 def test_the_answer_names_the_better_policy():
@@ -262,11 +263,11 @@ def test_the_answer_names_the_better_policy():
     assert v["old"][0] == 0
     mean, _ = exact(model, policies(model), SHARED)
     found = jmdp.compare_policies(model, policies(model), starts=STARTS, seed=0, max_samples=20_000)
-    assert found.outcome is jmdp.Outcome.BEST_FOUND
+    assert found.outcome is jmdp.results.Outcome.BEST_FOUND
     assert found.best == ("new" if mean > 0 else "old")
     assert found.answer.startswith(f"{found.best} is better on what was seen: {found.best} earns ")
     assert mean in found.gap("new", "old").mean_interval
-    assert isinstance(found, jmdp.Comparison)
+    assert isinstance(found, jmdp.comparisons.Comparison)
     assert " ".join(repr(found).split()).startswith(found.answer)
     assert list(found.to_dataframe().index) == ["old", "new"]
     assert pickle.loads(pickle.dumps(found)).best == found.best
@@ -279,7 +280,7 @@ def test_a_baseline_is_decided_against_each_other_policy():
     model = table()
     many = {**policies(model), "third": policies(model, 5)["old"]}
     found = jmdp.compare_policies(model, many, starts=STARTS, seed=0, baseline="old", max_samples=50_000)
-    assert found.outcome in (jmdp.Outcome.BASELINE_COMPARED, jmdp.Outcome.BEST_FOUND)
+    assert found.outcome in (jmdp.results.Outcome.BASELINE_COMPARED, jmdp.results.Outcome.BEST_FOUND)
     for name in ("new", "third"):
         gap = found.gap(name, "old").mean_interval
         assert gap.low > 0 or gap.high < 0
@@ -315,16 +316,16 @@ def test_starts_of_a_table_as_an_array_a_list_and_a_world():
     model = table()
     pair = policies(model)
     array = np.array([0.5, 0.3, 0.2, 0.0, 0.0])
-    same = [drawn(model, pair, 50, starts=starts).draws.returns for starts in (array, STARTS)]
+    same = [drawn(model, pair, 50, starts=starts).summary.samples.returns for starts in (array, STARTS)]
     assert (same[0] == same[1]).all()
-    listed = drawn(model, pair, 50, starts=[2]).draws.complete.starts
+    listed = drawn(model, pair, 50, starts=[2]).summary.samples.complete.starts
     assert (listed == 0).all()
 
     class World:
         start = array
 
     World.model = model
-    assert (drawn(World(), pair, 50).draws.returns == same[0]).all()
+    assert (drawn(World(), pair, 50).summary.samples.returns == same[0]).all()
     with pytest.raises(SettingsError, match="A table has no start state"):
         drawn(model, pair, 50)
     with pytest.raises(UnavailableError, match="Pass them: starts="):
@@ -395,7 +396,7 @@ def test_pairing_that_costs_is_given_up():
     assert "use the first 32" in str(found.pairing)
     assert found.gap("one", "zero").correlation == pytest.approx(-1)  # of the paired samples alone
     assert found.superiority("one", "zero").low > 0.2
-    rest = found.draws.returns[32:]
+    rest = found.summary.samples.returns[32:]
     assert abs(np.corrcoef(rest.T)[0, 1]) < 5 / math.sqrt(len(rest))
     gap = found.gap("one", "zero").mean_interval
     assert 0.05 in gap
@@ -417,7 +418,7 @@ def test_episodes_of_cart_pole_are_its_own():
     found = jmdp.compare_policies(
         gymnasium.make("CartPole-v1"), {"angle": angle, "both": angle_and_speed}, seed=0, discount=1.0, max_samples=64
     )
-    assert found.horizon == 500
+    assert found.summary.horizon == 500
     assert found.best == "both"
     env = gymnasium.make("CartPole-v1")
     root = jmdp.Shock.of_sample(0, 5).derived(b"start")
@@ -426,7 +427,7 @@ def test_episodes_of_cart_pole_are_its_own():
     while not over:
         observation, reward, terminated, truncated, _ = env.step(angle(observation))
         total, over = total + reward, terminated or truncated
-    assert found.draws.returns[5, 0] == total
+    assert found.summary.samples.returns[5, 0] == total
 
 
 def test_an_environment_that_cannot_be_copied_is_fine_and_repeats():
@@ -443,9 +444,9 @@ def test_an_environment_that_cannot_be_copied_is_fine_and_repeats():
         jmdp.compare_policies(env, {"falls": falls, "brakes": brakes}, seed=1, discount=1.0, max_samples=8, horizon=150)
         for _ in range(2)
     ]
-    assert (runs[0].draws.returns == runs[1].draws.returns).all()
+    assert (runs[0].summary.samples.returns == runs[1].summary.samples.returns).all()
     same = drawn(env, {"falls": falls, "again": lambda o: 0}, 4, discount=1.0)
-    assert (same.draws.returns[:, 0] == same.draws.returns[:, 1]).all()
+    assert (same.summary.samples.returns[:, 0] == same.summary.samples.returns[:, 1]).all()
 
 
 def test_mini_grid():
@@ -453,9 +454,9 @@ def test_mini_grid():
     env = gymnasium.make("MiniGrid-Dynamic-Obstacles-5x5-v0")
     policies = {"forward": lambda o: 2, "turns": lambda o: 2 * (o["direction"] % 2)}
     found = jmdp.compare_policies(env, policies, seed=0, discount=1.0, max_samples=300)
-    assert found.horizon == env.unwrapped.max_steps
-    assert found.outcome is jmdp.Outcome.ONE_FUTURE  # an obstacle ends every episode, for −1
-    assert not drawn(env, policies, 64, discount=0.9).draws.complete.one_future
+    assert found.summary.horizon == env.unwrapped.max_steps
+    assert found.outcome is jmdp.results.Outcome.ONE_FUTURE  # an obstacle ends every episode, for −1
+    assert not drawn(env, policies, 64, discount=0.9).summary.samples.complete.one_future
 
 
 def test_gymnax_and_ale_run():
@@ -468,7 +469,7 @@ def test_gymnax_and_ale_run():
     pair = {"angle": lambda o: jax.numpy.int32(o[2] > 0), "left": lambda o: jax.numpy.int32(0)}
     found = jmdp.compare_policies(cart, pair, seed=0, discount=1.0, max_samples=64)
     assert found.best == "angle"
-    assert found.horizon == 500
+    assert found.summary.horizon == 500
     pong = jmdp.compare_policies(
         ALESimulator("pong"),
         {"up": lambda ram: 2, "same": lambda ram: 2},
@@ -477,7 +478,7 @@ def test_gymnax_and_ale_run():
         horizon=60,
         max_samples=4,
     )
-    assert (pong.draws.returns[:, 0] == pong.draws.returns[:, 1]).all()
+    assert (pong.summary.samples.returns[:, 0] == pong.summary.samples.returns[:, 1]).all()
 
 
 def test_an_uncontrolled_generator_is_refused():
@@ -535,7 +536,7 @@ class Counts(Simulator):
 def test_memories_do_not_leak():
     policy = Alternates()
     found = drawn(Counts(), {"alternates": policy, "again": policy, "one": lambda s: 1}, 20, discount=1.0, horizon=9)
-    assert (found.draws.returns == [2 + 8 + 32, 2 + 8 + 32, 63]).all()
+    assert (found.summary.samples.returns == [2 + 8 + 32, 2 + 8 + 32, 63]).all()
     assert policy.t == 0
     assert policy.seen == []
 
@@ -564,7 +565,7 @@ def test_a_recurrent_model_has_a_state_for_each_episode():
             return np.array(state % 2), state + 1
 
     found = drawn(Counts(), {"recurrent": Recurrent(), "one": lambda s: 1}, 5, discount=1.0, horizon=9)
-    assert (found.draws.returns[:, 0] == 2 + 8 + 32).all()
+    assert (found.summary.samples.returns[:, 0] == 2 + 8 + 32).all()
 
 
 # ------------------------------------------------------------------------------------------------- refusals
@@ -587,7 +588,7 @@ def test_what_is_refused():
 
 def test_compare_names_compare_policies():
     with pytest.raises(SettingsError, match=r"jmdp\.compare_policies"):
-        jmdp.compare(Counts(), "uniform", seed=0, discount=0.9, policies={"old": None})
+        jmdp.compare(Counts(), {"old": None}, seed=0, discount=0.9)
     with pytest.raises(SettingsError, match=r"jmdp\.compare_policies"):
         jmdp.compare(table(), policies(table()), state=0, seed=0)
 
@@ -598,7 +599,7 @@ def test_going_on_draws_nothing_twice():
     short = jmdp.compare_policies(model, policies(model), max_samples=100, **settings)
     whole = jmdp.compare_policies(model, policies(model), max_samples=400, **settings)
     went_on = short.continued(400)
-    assert (went_on.draws.returns == whole.draws.returns).all()
+    assert (went_on.summary.samples.returns == whole.summary.samples.returns).all()
 
 
 class _KeepsGenerator:
@@ -635,13 +636,13 @@ def test_the_answer_follows_the_interval():
     world = jmdp.worlds.inventory(6)
     policies = {"never": world.policies["never"], "base": world.policies["base_stock"]}
     found = jmdp.compare_policies(world, policies, seed=0, baseline="never", samples=200)
-    assert (found.outcome, found.best) == (jmdp.Outcome.SAMPLED, "base")
+    assert (found.outcome, found.best) == (jmdp.results.Outcome.SAMPLED, "base")
     assert found.answer.startswith("base earns ")
     few = jmdp.compare_policies(world, policies, seed=0, max_samples=10)
     assert few.answer.startswith("too few episodes to decide")
     same = {"one": world.policies["never"], "other": world.policies["never"]}
     equal = jmdp.compare_policies(world, same, seed=0, max_samples=100)
-    assert equal.outcome is jmdp.Outcome.EQUAL_BEST
+    assert equal.outcome is jmdp.results.Outcome.EQUAL_BEST
     assert equal.answer == "one and other have equal means: they are the same policy"
 
 
@@ -665,8 +666,8 @@ def test_messages_for_common_mistakes():
 def test_the_interval_of_a_gap_is_that_of_the_rule(settings):
     model = table()
     found = jmdp.compare_policies(model, policies(model), seed=0, starts=STARTS, **settings)
-    first, second = found.actions
-    gaps = found.draws.returns[:, [0]] - found.draws.returns[:, [1]]
+    first, second = found.alternatives
+    gaps = found.summary.samples.returns[:, [0]] - found.summary.samples.returns[:, [1]]
     below, above = found.summary.sampling.mean_errors(gaps, 0.05)
     interval = found.gap(first, second).mean_interval
     assert gaps.mean() - interval.low == pytest.approx(below[0], rel=1e-4)  # and a cut tail

@@ -16,9 +16,9 @@ from numpy.random import default_rng
 from scipy import stats
 
 import jmdp
-from jmdp import Outcome
 from jmdp.base import progress
 from jmdp.errors import LabelError, SettingsError, SimulatorError
+from jmdp.results import Outcome
 
 QUIET = {"seed": 0, "progress": False}
 
@@ -95,7 +95,7 @@ def test_a_baseline(minimize):
     assert found.outcome is Outcome.BASELINE_COMPARED
     assert found.reference == "plain"
     assert found.best == ("worse" if minimize else "curved")
-    ahead = found.beside_reference("curved")["advantage"]
+    ahead = found.beside("curved")["advantage"]
     assert (ahead.high < 0) if minimize else (ahead.low > 0)
 
 
@@ -152,7 +152,11 @@ def test_not_worse_when_smaller_is_better():
     )
     for margin in (0.1, 0.5, "1%", "5%"):
         found, mirrored = cost.not_worse(margin), gain.not_worse(margin)
-        assert found.verdict is mirrored.verdict is (jmdp.Verdict.YES if margin in (0.5, "5%") else jmdp.Verdict.NO)
+        assert (
+            found.verdict
+            is mirrored.verdict
+            is (jmdp.results.Verdict.YES if margin in (0.5, "5%") else jmdp.results.Verdict.NO)
+        )
         assert found.gap.interval == mirrored.gap.negative().interval
         assert found.gap > 0
         assert found.old_mean > 10
@@ -166,8 +170,8 @@ def test_settings_by_measure():
         assume=jmdp.Assumptions(return_range={"left": (0, 6)}),
         **QUIET,
     )
-    assert found["left"].return_range == (0.0, 6.0)
-    assert found["profit"].return_range is None
+    assert found["left"].summary.return_range == (0.0, 6.0)
+    assert found["profit"].summary.return_range is None
     assert found["profit"].outcome is Outcome.PRECISE
     assert found["profit"].gap("4", "6").mean_interval.width <= 1.0
     assert found["left"].outcome is Outcome.BEST_FOUND

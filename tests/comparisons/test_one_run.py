@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom, norm
 
 import jmdp
-from jmdp.comparisons.regret import OneRun
+from jmdp.comparisons.comparison_table import OneRun
 from jmdp.statistics.anytime import chance_interval, fixed_chance_interval
 from jmdp.statistics.means import FIXED, Sampling, looks
 

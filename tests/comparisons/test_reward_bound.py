@@ -40,8 +40,8 @@ def test_a_reward_after_the_horizon_of_a_table_is_in_the_interval(horizon):
     assert interval is not None
     assert exact_gap(model) in interval
     assert found.best == ("wait" if horizon in (None, 72) else None)
-    assert found.limits.bound == 10
-    assert found.limits.assumption is None
+    assert found.summary.limits.bound == 10
+    assert found.summary.limits.assumption is None
 
 
 @pytest.mark.parametrize("horizon", [None, 5, 66])
@@ -73,7 +73,7 @@ def test_rewards_that_cannot_be_reached_do_not_count():
     simulator = TabularSimulator(model)
     assert [simulator.largest_reward_from(s) for s in (0, 1)] == [1e8, 1.0]
     found = jmdp.compare(model, [0, 0], state=1, seed=0, max_samples=64)
-    assert found.limits.cut <= 1e-5
+    assert found.summary.limits.cut <= 1e-5
     assert found.best == "0"
 
 

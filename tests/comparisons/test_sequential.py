@@ -11,6 +11,7 @@ import pytest
 
 import jmdp
 from jmdp.base import progress
+from jmdp.comparisons.answer import chosen
 from jmdp.errors import SettingsError
 from jmdp.simulators import FunctionSimulator, Simulator, Step, action_labels
 from jmdp.statistics.means import looks
@@ -49,17 +50,17 @@ def compared(simulator, **settings):
 
 def test_the_bad_are_eliminated_and_everything_says_so():
     found = compared(game())
-    assert (found.best, found.choice, found.survivors) == ("0", "0", ("0",))
+    assert (found.best, chosen(found), found.survivors) == ("0", "0", ("0",))
     assert found.counts["2"] == found.counts["3"] == 64
     assert found.counts["0"] == found.counts["1"] == found.samples > 200
     assert set(found.worse_than) == {"2", "3"}
-    assert found.common_samples("0", "2") == 64
+    assert min(found.counts["0"], found.counts["2"]) == 64
     total = sum(found.counts.values())
     assert f"64 to {found.samples:,} rollouts of each action, {total:,} in total" in repr(found)
     table = found.to_dataframe()
     assert table["samples"].tolist() == list(found.counts.values())
     assert found.gap("0", "2").mean == pytest.approx(3, abs=1)
-    assert found.draws.steps == total
+    assert found.summary.samples.steps == total
     assert "64 to" in " ".join(text.get_text() for text in found.plot().findobj(lambda x: hasattr(x, "get_text")))
 
 
@@ -77,7 +78,7 @@ def test_looks_do_not_depend_on_the_budget_or_on_going_on():
     for budget in (*(n - 1 for n in eliminated[:-1]), 90, 150):
         part = compared(game, max_samples=budget).continued(budget + 2).continued(20_000)
         assert part.counts == whole.counts
-        assert part.draws.returns.tobytes() == whole.draws.returns.tobytes()
+        assert part.summary.samples.returns.tobytes() == whole.summary.samples.returns.tobytes()
 
 
 def itertools_until(numbers, most):
@@ -107,17 +108,17 @@ def test_a_comparison_goes_on_to_a_precision():
     """Of the actions that were simulated last; samples are those of a longer comparison."""
     found = compared(game())
     more = found.continued(50_000, precision=0.03)
-    assert more.outcome is jmdp.Outcome.PRECISE
+    assert more.outcome is jmdp.results.Outcome.PRECISE
     assert found.samples < more.samples < 50_000
     assert more.gap("0", "1").mean_interval.width <= 0.06
-    assert (more.draws.returns[: found.samples, :2] == found.draws.returns[:, :2]).all()
+    assert (more.summary.samples.returns[: found.samples, :2] == found.summary.samples.returns[:, :2]).all()
     assert more.counts["2"] == 64
     last = "decided: every mean gap of the actions that were simulated to the end is known to the requested precision"
     assert last in " ".join(repr(more).split())
     assert more.continued(50_000, precision=0.03).samples == more.samples  # nothing to do
-    assert more.continued(more.samples + 10, precision=0.001).outcome is jmdp.Outcome.BUDGET_EXHAUSTED
+    assert more.continued(more.samples + 10, precision=0.001).outcome is jmdp.results.Outcome.BUDGET_EXHAUSTED
     enough = compared(game(), indifference=1.0).continued(5000, precision=0.2)
-    assert (enough.outcome, enough.indifference) == (jmdp.Outcome.PRECISE, None)
+    assert (enough.outcome, enough.indifference) == (jmdp.results.Outcome.PRECISE, None)
     with pytest.raises(SettingsError, match="precision is -1"):
         found.continued(5000, precision=-1)
 
@@ -132,8 +133,8 @@ def test_after_more_samples_than_decided_it_the_text_does_not_say_that_the_decis
 
 def test_good_enough():
     found = compared(game(), indifference=1.0)
-    assert found.outcome is jmdp.Outcome.GOOD_ENOUGH
-    assert (found.best, found.choice, found.survivors) == (None, "0", ("0", "1"))
+    assert found.outcome is jmdp.results.Outcome.GOOD_ENOUGH
+    assert (found.best, chosen(found), found.survivors) == (None, "0", ("0", "1"))
     assert found.samples <= 64
     assert found.answer.startswith("0 is within 1 of the best of 4 actions on average")
     with pytest.raises(SettingsError, match="both given"):
@@ -152,7 +153,7 @@ def test_equal_actions_of_a_table_are_not_sampled_for_ever():
     reward = np.array([[[1.0, 1.0, 0.0], [2.0, 2.0, 0.5]], [[0.0] * 3] * 2])
     model = jmdp.TabularJMDP(np.full((2, 2), 0.5), reward, np.ones((2, 2, 3), int), 0.9)
     found = jmdp.compare(model, "uniform", state=0, seed=0)
-    assert found.outcome is jmdp.Outcome.EQUAL_BEST
+    assert found.outcome is jmdp.results.Outcome.EQUAL_BEST
     assert found.survivors == ("0", "1")
     assert found.answer.startswith("0 and 1 have equal means, and are the best of 3 actions")
     assert found.samples == 64
@@ -170,7 +171,7 @@ def test_equal_runs_within_a_range_decide_nothing(seed):
         wins(0.5, 0.6), seed=seed, max_samples=300, progress=False, assume=jmdp.Assumptions(return_range=(0, 1))
     )
     assert found.samples > 16
-    assert found.outcome in (jmdp.Outcome.BEST_FOUND, jmdp.Outcome.BUDGET_EXHAUSTED)
+    assert found.outcome in (jmdp.results.Outcome.BEST_FOUND, jmdp.results.Outcome.BUDGET_EXHAUSTED)
 
 
 def test_equal_episodes_within_a_range_decide_nothing():
@@ -188,7 +189,7 @@ def test_equal_episodes_within_a_range_decide_nothing():
             progress=False,
             assume=jmdp.Assumptions(return_range=(0, 1)),
         )
-        assert (found.samples, found.outcome) == (20, jmdp.Outcome.BUDGET_EXHAUSTED)
+        assert (found.samples, found.outcome) == (20, jmdp.results.Outcome.BUDGET_EXHAUSTED)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -196,7 +197,7 @@ def test_rare_wins_are_not_taken_for_one_future(seed):
     """Wins of 1% and 3%: no win in 300 runs has a chance of 1e-4."""
     found = jmdp.compare_runs(wins(0.01, 0.03), seed=seed, max_samples=400, progress=False)
     assert found.samples == 400
-    assert found.outcome is jmdp.Outcome.BUDGET_EXHAUSTED
+    assert found.outcome is jmdp.results.Outcome.BUDGET_EXHAUSTED
 
 
 def constant(*returns):
@@ -207,20 +208,20 @@ def constant(*returns):
 def test_one_future_takes_many_samples():
     """Of three designs, none is eliminated by equal runs."""
     found = jmdp.compare_runs(constant(0.0, 1.0, 2.0), seed=0, progress=False)
-    assert found.outcome is jmdp.Outcome.ONE_FUTURE
+    assert found.outcome is jmdp.results.Outcome.ONE_FUTURE
     assert set(found.counts.values()) == {303}  # the first look at 300 or more
     assert found.answer == (
         "All 303 runs of each design gave the same return, so no confidence can be stated; d2 has the largest."
     )
     precise = jmdp.compare_runs(constant(0.0, 1.0), seed=0, precision=0.1, progress=False)
-    assert (precise.outcome, precise.samples) == (jmdp.Outcome.ONE_FUTURE, 303)
+    assert (precise.outcome, precise.samples) == (jmdp.results.Outcome.ONE_FUTURE, 303)
 
 
 @pytest.mark.parametrize("samples", [8, 100])
 def test_equal_samples_of_a_small_budget_state_no_confidence(samples):
     found = jmdp.compare_runs(constant(1.0, 0.0, 1.0), seed=0, max_samples=samples, progress=False)
     assert (found.outcome, found.best, found.survivors) == (
-        jmdp.Outcome.BUDGET_EXHAUSTED, None, ("d0", "d1", "d2"))  # fmt: skip
+        jmdp.results.Outcome.BUDGET_EXHAUSTED, None, ("d0", "d1", "d2"))  # fmt: skip
     assert found.answer == (
         f"All {samples} runs of each design gave the same return, so no confidence can be stated; d0 and d2 have the "
         "largest."
@@ -229,12 +230,12 @@ def test_equal_samples_of_a_small_budget_state_no_confidence(samples):
 
 def test_a_range_decides_between_constant_returns():
     found = jmdp.compare_runs(constant(0.0, 1.0), seed=0, progress=False, assume=jmdp.Assumptions(return_range=(0, 1)))
-    assert (found.outcome, found.best) == (jmdp.Outcome.BEST_FOUND, "d1")
+    assert (found.outcome, found.best) == (jmdp.results.Outcome.BEST_FOUND, "d1")
     assert found.samples <= 32
     precise = jmdp.compare_runs(
         constant(0.0, 0.0), seed=0, precision=0.01, progress=False, assume=jmdp.Assumptions(return_range=(0, 1))
     )
-    assert precise.outcome is jmdp.Outcome.PRECISE
+    assert precise.outcome is jmdp.results.Outcome.PRECISE
     assert precise.gap("d0", "d1").mean_interval.width <= 0.02
 
 
@@ -252,8 +253,8 @@ class Still(Simulator):
 
 def test_a_deterministic_question_takes_one_rollout():
     found = compared(Still(), policy=lambda s: 1)
-    assert found.outcome is jmdp.Outcome.DETERMINISTIC
-    assert (found.best, found.leader, found.samples, found.draws.steps) == (None, "go", 1, 5)
+    assert found.outcome is jmdp.results.Outcome.DETERMINISTIC
+    assert (found.best, found.leader, found.samples, found.summary.samples.steps) == (None, "go", 1, 5)
     assert found.answer.startswith("No random numbers were used, so one rollout of each action is exact for this state")
     assert "shuffled deck" in repr(found)  # randomness of start or reset is not seen
     assert found.gap("go", "stay").mean == 1
@@ -284,11 +285,11 @@ class Slow(Simulator):
 
 def test_a_time_limit_stops_at_a_look_and_running_again_gives_the_same():
     found = compared(Slow(), max_seconds=1.0, precision=1e-9)
-    assert found.outcome is jmdp.Outcome.BUDGET_EXHAUSTED
+    assert found.outcome is jmdp.results.Outcome.BUDGET_EXHAUSTED
     assert 2 <= found.samples < 10_000
     assert found.samples in set(itertools_until(looks(), 10_000))
     again = compared(Slow(), samples=found.samples)
-    assert again.draws.returns.tobytes() == found.draws.returns.tobytes()
+    assert again.summary.samples.returns.tobytes() == found.summary.samples.returns.tobytes()
 
 
 def test_progress_is_a_line_every_minute_without_a_terminal(monkeypatch, capsys):
@@ -311,12 +312,12 @@ def test_an_interrupt_keeps_all_samples(monkeypatch):
         return 0.001 * a + u[a]
 
     found = compared(FunctionSimulator(interrupted, over, 2, luck=normal, terminal=is_over, start=0))
-    assert found.outcome is jmdp.Outcome.INTERRUPTED
+    assert found.outcome is jmdp.results.Outcome.INTERRUPTED
     assert 500 < found.samples < 750
     monkeypatch.undo()
     rest = found.continued(1000)
     assert rest.samples == 1000
-    assert (rest.draws.returns[: found.samples] == found.draws.returns).all()
+    assert (rest.summary.samples.returns[: found.samples] == found.summary.samples.returns).all()
 
 
 class Killed(FunctionSimulator):
@@ -342,7 +343,7 @@ def _name():
 
 
 def digest(found):
-    return found.draws.returns.tobytes(), found.counts, found.best, found.draws.steps, repr(found)
+    return found.summary.samples.returns.tobytes(), found.counts, found.best, found.summary.samples.steps, repr(found)
 
 
 def test_the_number_of_workers_does_not_matter(tmp_path, two_workers):

@@ -14,12 +14,12 @@ from scipy import stats
 
 import jmdp
 from jmdp.comparisons.compare_policies import policy_question
-from jmdp.comparisons.settings import Settings
+from jmdp.comparisons.question import ComparisonSettings
 from jmdp.errors import SettingsError
-from jmdp.simulators import Simulator, Step, TabularSimulator, action_labels, episodes
+from jmdp.simulators import Simulator, Step, TabularSimulator, action_labels
+from jmdp.simulators.rollouts import episodes
 from jmdp.simulators.starts import Starts
-from jmdp.statistics.means import Sampling, looks
-from jmdp.statistics.strata import Strata, mean_of
+from jmdp.statistics.means import Sampling, Strata, looks, mean_of
 
 M = 8
 EQUAL = list(range(M))
@@ -118,7 +118,7 @@ def test_all_simulators_take_the_same_starts(kind, coupling, given):
     if kind == "jax":
         jnp = pytest.importorskip("jax").numpy
         policies = {"a": lambda s: jnp.int32(0), "b": lambda s: jnp.int32(1)}
-    settings = Settings(seed=4, coupling=coupling, stratify=True, horizon=2)
+    settings = ComparisonSettings(seed=4, coupling=coupling, stratify=True, horizon=2)
     states = {float(s): p for s, p in given.items()} if isinstance(given, dict) else [float(s) for s in given]
     discount = None if kind in ("table", "stepped", "arrays") else 0.9
     question = policy_question(source, policies, given if discount is None else states, discount, None, settings)
@@ -254,7 +254,7 @@ def test_intervals_by_start_are_those_of_the_samples_from_it():
         gaps = [row[f"advantage of {name}"] for row in rows]
         truth = GAPS if name == "b" else -GAPS
         assert sum(gap.low <= true <= gap.high for gap, true in zip(gaps, truth, strict=True)) >= 6
-        draws = found.draws.complete
+        draws = found.summary.samples.complete
         mine = (draws.returns[:, 1] - draws.returns[:, 0])[draws.starts[:, 0] == 2] * (1 if name == "b" else -1)
         off = found.summary.sampling.mean_errors(mine[:, None], 0.05)
         assert gaps[2].high == pytest.approx(mine.mean() + off[1][0], rel=1e-6)
@@ -265,13 +265,13 @@ def test_workers_and_continued_comparisons_change_nothing(tmp_path):
     settings = {"starts": UNEQUAL, "seed": 2, "max_samples": 90, "precision": 1e-3, **QUIET}
     found = jmdp.compare_policies(Stepped(MODEL), PAIR, **settings)
     parallel = jmdp.compare_policies(Stepped(MODEL), PAIR, pool=2, **settings)
-    assert (found.draws.returns == parallel.draws.returns).all()
+    assert (found.summary.samples.returns == parallel.summary.samples.returns).all()
     assert str(found) == str(parallel)
     found.save(tmp_path / "found.nc")
     loaded = jmdp.load(tmp_path / "found.nc")
     assert str(loaded) == str(found)
     more = loaded.continued(150, simulator=Stepped(MODEL), policies=PAIR, starts=UNEQUAL)
-    assert (more.draws.complete.starts[:, 0] == starts_of(UNEQUAL).in_shares(2, 0, 150)).all()
+    assert (more.summary.samples.complete.starts[:, 0] == starts_of(UNEQUAL).in_shares(2, 0, 150)).all()
     assert str(more) == str(found.continued(150))
     assert more.gap("b", "a").mean_interval != found.gap("b", "a").mean_interval
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from jmdp.base.scale import Scale
-from jmdp.simulators.draws import ENDED, Draws
+from jmdp.base.arrays import Scale
+from jmdp.simulators.rollouts.draws import ENDED, Draws
 from jmdp.statistics import anytime, means
 from jmdp.statistics.bounded_returns import BoundedReturns
-from jmdp.statistics.limits import Limits
+from jmdp.statistics.selection import Limits
 
 ville = pytest.importorskip("ville")
 flint = pytest.importorskip("flint")

@@ -47,14 +47,14 @@ RAY = "import ray; {}; from ray.scripts.scripts import main; main()"
 def compare(pool: Pool | None, folder: Path, pause: float) -> str:
     """Three actions."""
     found = jmdp.compare(Uneven(pause / 20), policy, seed=11, horizon=60, pool=pool, progress=False)
-    return digest(found.draws.returns.tobytes(), f"{found.counts} {found!r}".encode())
+    return digest(found.summary.samples.returns.tobytes(), f"{found.counts} {found!r}".encode())
 
 
 def compare_runs(pool: Pool | None, folder: Path, pause: float) -> str:
     """Two whole runs."""
     runs = {"a": Shop(2.0, pause), "b": Shop(1.8, pause)}
     found = jmdp.compare_runs(runs, seed=11, max_samples=400, pool=pool, progress=False)
-    return digest(found.draws.returns.tobytes(), repr(found).encode())
+    return digest(found.summary.samples.returns.tobytes(), repr(found).encode())
 
 
 def study(pool: Pool | None, folder: Path, pause: float) -> str:
@@ -62,7 +62,7 @@ def study(pool: Pool | None, folder: Path, pause: float) -> str:
     states = {f"start {k}": 0 for k in range(STATES)}
     simulator = Uneven(pause / 20)
     found = jmdp.study(
-        simulator, policy, states, seed=11, budget=64, horizon=60, path=folder, pool=pool, progress=False
+        simulator, policy, states, seed=11, max_samples=64, horizon=60, path=folder, pool=pool, progress=False
     )
     if not found.progress.complete:
         return f"incomplete: {found.progress}"
@@ -94,7 +94,7 @@ PAUSE = {"compare": 0.05, "compare_runs": 0.1, "study": 0.02}
 def drive(question: str, address: str, folder: Path, pause: float) -> None:
     """Run a question on a cluster, in this process."""
     try:
-        with jmdp.RayPool(address, seconds_a_task=0.5) as pool:
+        with jmdp.distribute.RayPool(address, seconds_a_task=0.5) as pool:
             print(json.dumps({"answer": QUESTIONS[question](pool, folder, pause)}), flush=True)
     except jmdp.errors.SimulatorError as error:
         kind = f"{type(error).__name__}{' killed' if getattr(error, 'killed', False) else ''}"

@@ -60,9 +60,9 @@ def policy(state: int) -> int:
 def stopped_early(pool: Pool | None, seconds: float = 0.002) -> str:
     """`compare`, which stops when it is decided: blocks in flight are then cancelled."""
     found = jmdp.compare(Uneven(seconds), policy=policy, seed=11, horizon=60, pool=pool, progress=False)
-    assert found.outcome is jmdp.Outcome.BEST_FOUND, found
-    told = f"{found.counts} {found.draws.steps} {found!r}"
-    return digest(found.draws.returns.tobytes(), told.encode())
+    assert found.outcome is jmdp.results.Outcome.BEST_FOUND, found
+    told = f"{found.counts} {found.summary.samples.steps} {found!r}"
+    return digest(found.summary.samples.returns.tobytes(), told.encode())
 
 
 def all_blocks(pool: Pool | None) -> str:
@@ -75,7 +75,7 @@ def study(pool: Pool | None) -> str:
     """A study of 24 states: all files that it writes."""
     with tempfile.TemporaryDirectory() as folder:
         path, states = Path(folder), {f"start {k}": 0 for k in range(24)}
-        given = {"seed": 11, "budget": 64, "horizon": 60, "path": path, "pool": pool, "progress": False}
+        given = {"seed": 11, "max_samples": 64, "horizon": 60, "path": path, "pool": pool, "progress": False}
         found = jmdp.study(Uneven(0.0003), policy, states, **given)
         assert found.progress.complete
         assert not found.progress.failed
@@ -193,7 +193,7 @@ MOMENTS = ("random", "long blocks only", "just after sending", "node removed")
 def run(question: str, moment: str, seed: int, cluster: Any) -> tuple[str, Adversary]:
     """Digest of an answer found while workers are killed."""
     adversary = Adversary(moment, seed, cluster)
-    with jmdp.RayPool(seconds_a_task=0.2) as pool:
+    with jmdp.distribute.RayPool(seconds_a_task=0.2) as pool:
         if moment == "just after sending":
             return QUESTIONS[question](JustAfterSending(pool, adversary)), adversary
         with adversary.at_work():

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at pro
 
 SLOW = """
 import os, pathlib, sys, time
-from jmdp.distribute import pool_of
+from jmdp.distribute.process_pool import pool_of
 from test_pools import Noted, blocks
 if __name__ == "__main__":
     with pool_of(2) as pool:

@@ -20,9 +20,10 @@ import numpy as np
 import pytest
 
 import jmdp
-from jmdp.distribute import Pool, ProcessPool, SerialPool, check_pool, pool_of, pools, worker_process
+from jmdp.distribute import Pool, ProcessPool, SerialPool, pools, worker_process
 from jmdp.distribute import process_pool as module
 from jmdp.distribute.pickling import Parcel, sendable, unpickled
+from jmdp.distribute.process_pool import check_pool, pool_of
 from jmdp.errors import SettingsError, SimulatorError, WorkerError
 
 
@@ -600,12 +601,12 @@ def test_pools_of_settings(pool):
         list(pool.ordered(slow_first, blocks(1)))
     assert pool._started
     for wrong in (0, -1, 2.5, True, "2", ProcessPool, [2]):
-        with pytest.raises(SettingsError, match=r"pool is .*number of worker processes.*jmdp\.ProcessPool.*None"):
+        with pytest.raises(SettingsError, match=r"pool is .*number of worker processes.*distribute\.ProcessPool.*None"):
             check_pool(wrong)
     copy = pickle.loads(pickle.dumps(pool))
     assert (copy.workers, copy._started) == (2, [])
-    assert issubclass(jmdp.ProcessPool, Pool)
-    assert jmdp.SerialPool is SerialPool
+    assert issubclass(jmdp.distribute.ProcessPool, Pool)
+    assert jmdp.distribute.SerialPool is SerialPool
 
 
 def threads_of_blas(_: int) -> list[int]:

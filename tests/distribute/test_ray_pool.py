@@ -23,7 +23,7 @@ from test_pools import Mortal, Noted, Problem, Walk, blocks, digest, failing, sl
 import jmdp
 from jmdp.distribute import SerialPool
 from jmdp.errors import SettingsError, SimulatorError, WorkerError
-from jmdp.simulators.pair_walks import WalkPlan
+from jmdp.simulators.rollouts.pair_walks import WalkPlan
 from noisy_walk import Drift, policy
 
 ray = pytest.importorskip("ray")
@@ -83,7 +83,7 @@ def answers(pool: jmdp.distribute.Pool | None) -> list[bytes]:
     sampled = jmdp.evaluate(here, policy, jmdp.Local(), method, progress=False)
     arrays = [getattr(walks, name) for name in walks.__dataclass_fields__]
     return [
-        *(one.draws.returns.tobytes() + repr(one).encode() for one in found),
+        *(one.summary.samples.returns.tobytes() + repr(one).encode() for one in found),
         sampled.mean.tobytes() + sampled.covariance.tobytes() + repr(sampled).encode(),
         b"".join(np.asarray(array).tobytes() for array in arrays),
     ]
@@ -258,7 +258,7 @@ import sys, jmdp
 from jmdp.distribute import ray_pool
 ray_pool._JOINING = float(sys.argv[2])
 try:
-    list(jmdp.RayPool(sys.argv[1]).ordered(abs, [(1,)]))
+    list(jmdp.distribute.RayPool(sys.argv[1]).ordered(abs, [(1,)]))
 except jmdp.errors.SimulatorError as error:
     print(error)
 """
@@ -342,7 +342,7 @@ def test_settings(pool):
     for wrong in ({"address": 3}, {"workers": 0}, {"time_limit": -1}, {"cpus_a_task": 0}, {"seconds_a_task": "1"}):
         with pytest.raises(SettingsError, match=next(iter(wrong))):
             RayPool(**wrong)
-    assert jmdp.RayPool is RayPool
+    assert jmdp.distribute.RayPool is RayPool
 
 
 def test_import_loads_no_ray():

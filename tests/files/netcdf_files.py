@@ -14,9 +14,8 @@ import h5py
 import numpy as np
 
 from jmdp.files import saving
-from jmdp.files.kinds import Object
 from jmdp.files.schema import VERSION
-from jmdp.files.types import Sink
+from jmdp.files.types import Sink, encoded_object
 
 FOLDER = Path(__file__).parent / "fixtures"
 VALID = sorted(FOLDER.glob(f"{VERSION} *.nc"))
@@ -31,8 +30,8 @@ def make(number: int) -> bytes:
 def load(path: Path, trusted: bool) -> str:
     """Digest of what is loaded."""
     found = saving.load(path, trusted=trusted)
-    form, sink = saving._FORMS[type(found)], Sink({})
-    record = Object(lambda: {form.name: form.kind}).encode(form.saved(found), sink, "")
+    sink = Sink({})
+    record = encoded_object(saving._FORMS[type(found)], found, sink, "")
     arrays = [(name, array.shape, array.tobytes()) for name, (_, array) in sorted(sink.arrays.items())]
     return hashlib.sha256(repr((record, arrays)).encode()).hexdigest()
 

@@ -26,7 +26,7 @@ HEADER = {
     "alternative": "action",
     "alternatives": list(NAMES),
     "coordinates": COORDINATES,
-    "settings": {"seed": 0, "budget": 64, "discount": 0.9, "confidence": 0.95},
+    "settings": {"seed": 0, "max_samples": 64, "discount": 0.9, "confidence": 0.95},
     "states": STATES,
 }
 

@@ -18,7 +18,7 @@ import jmdp
 from jmdp.errors import FileError, SettingsError, SimulatorError, UnavailableError
 from jmdp.files import evaluations as saved_evaluations
 from jmdp.files import netcdf
-from jmdp.files.distributions import saved_samples
+from jmdp.files.evaluations import saved_samples
 from jmdp.files.schema import VERSION
 from jmdp.files.types import WrongFieldError
 from jmdp.files.version_1 import upgraded
@@ -55,7 +55,7 @@ def test_what_is_loaded_is_what_was_saved(kind, folder):
 def test_the_error_of_probabilities_is_saved_with_a_table(folder):
     """What is computed again from the file has the same errors."""
     marginals = jmdp.Marginals([[2, 3]], [1 / 3, 2 / 3, 0.1, 0.2, 0.7], [1, 2, 3, 4, 5], [0] * 5, 0.9)
-    model = jmdp.couple(marginals, jmdp.CommonUniform())
+    model = jmdp.couple(marginals, jmdp.models.CommonUniform())
     assert again(model, folder).prob_error == model.prob_error > 0
     evaluation = jmdp.evaluate(model, [0], jmdp.Local())
     assert again(evaluation, folder).asked.model.prob_error == model.prob_error
@@ -177,7 +177,7 @@ def test_what_is_computed_again_must_be_the_same(kind, folder, monkeypatch):
         return
     with pytest.raises(UnavailableError, match="other numbers"):
         found.cross_covariance(0, 0, 1, 1)
-    other = replace(result, outcome=jmdp.Outcome.INTERRUPTED)
+    other = replace(result, outcome=jmdp.results.Outcome.INTERRUPTED)
     for _ in range(2):  # it is not kept
         with pytest.raises(KeyboardInterrupt):
             found.cross_covariance(0, 0, 1, 1)
@@ -185,7 +185,7 @@ def test_what_is_computed_again_must_be_the_same(kind, folder, monkeypatch):
 
 def test_interrupted_evaluations_stay_what_they_are(folder):
     result = made("evaluation JIPE")
-    found = again(replace(result, outcome=jmdp.Outcome.INTERRUPTED), folder)
+    found = again(replace(result, outcome=jmdp.results.Outcome.INTERRUPTED), folder)
     assert found.covariance.tobytes() == result.covariance.tobytes()
     with pytest.raises(UnavailableError, match="was interrupted"):
         found.cross_covariance(0, 0, 1, 1)
@@ -220,10 +220,21 @@ def test_odd_names_and_settings(folder):
     odd = Walk(("a\0b", "line\nbreak"), "\ud800")
     result = jmdp.compare(odd, policy=UP, seed=1, max_samples=60, progress=False)
     found = again(result, folder)
-    assert (found.actions, found.simulator) == (result.actions, r"\ud800")
+    assert (found.alternatives, found.simulator) == (result.alternatives, r"\ud800")
     precision: dict[str, Any] = {"cost": 0.01, CASE.title: None}
     runs = jmdp.compare_runs(CASE.runs, precision=precision, seed=1, max_samples=30, progress=False)
     assert_same(again(runs, folder).continued(60, runs=CASE.runs, progress=False), runs.continued(60))
+
+
+def test_budgets_and_tolerances_are_saved(folder):
+    """Settings that no kind in the registry has."""
+    budgets = {"max_samples": 60, "max_steps": 10_000.5, "max_seconds": 1000}
+    for more in ({"precision": 0.01}, {"indifference": 0.01}):
+        result = jmdp.compare(Walk(), policy=UP, seed=1, progress=False, **budgets, **more)
+        found = again(result, folder)
+        settings = result.continue_with.question.settings
+        assert replace(found.continue_with.progress.settings, pool=settings.pool, progress=False) == settings
+        assert_same(found, result)
 
 
 def test_other_programs_read_it(folder):
@@ -292,7 +303,7 @@ def test_files_of_earlier_versions(path):
     """Written by write_fixtures.py, once for each version of the format."""
     found = jmdp.load(path)
     assert repr(found) + "\n" == path.with_suffix(".txt").read_text(encoding="utf-8")
-    if isinstance(found, jmdp.Evaluation):
+    if isinstance(found, jmdp.results.Evaluation):
         assert str(found.gap(0, 0, 1))
 
 
@@ -307,8 +318,8 @@ def test_comparisons_of_version_1_keep_their_outcome(path, folder):
     found = jmdp.load(path)
     for c, old in zip([*found.values()] if isinstance(found, Mapping) else [found], saved, strict=True):
         assert (c.outcome.name, c.best, list(c.survivors)) == (old["outcome"], old["best"], old["survivors"])
-        assert c.return_range == (None if old["return_range"] is None else tuple(old["return_range"]))
-        assert c.draws.returns.shape[1] == len(old["labels"][2])
+        assert c.summary.return_range == (None if old["return_range"] is None else tuple(old["return_range"]))
+        assert c.summary.samples.returns.shape[1] == len(old["labels"][2])
     said = "loaded from a file of version 1: the outcome is as recorded, the intervals are computed anew"
     for one in (found, again(found, folder)):
         assert said in " ".join(repr(one).split())
@@ -339,17 +350,17 @@ def assert_same(found: Any, expected: Any) -> None:
     """Raise unless two results have the same numbers, bit for bit, and the same text."""
     assert type(found) is type(expected)
     assert repr(found) == repr(expected)
-    if isinstance(expected, jmdp.Evaluation):
+    if isinstance(expected, jmdp.results.Evaluation):
         _assert_same_evaluation(found, expected)
-    elif isinstance(expected, jmdp.RunComparisons):
+    elif isinstance(expected, jmdp.comparisons.RunComparisons):
         assert list(found) == list(expected)
         for measure in expected:
             assert_same(found[measure], expected[measure])
-    elif isinstance(expected, jmdp.Comparison):
+    elif isinstance(expected, jmdp.comparisons.Comparison):
         _assert_same_comparison(found, expected)
-    elif isinstance(expected, jmdp.Review | jmdp.Reviews):
+    elif isinstance(expected, jmdp.reviews.Review | jmdp.reviews.Reviews):
         assert found.to_dataframe().equals(expected.to_dataframe())
-        both = [(found, expected)] if isinstance(expected, jmdp.Review) else zip(found, expected, strict=True)
+        both = [(found, expected)] if isinstance(expected, jmdp.reviews.Review) else zip(found, expected, strict=True)
         for one, other in both:
             _assert_same_review(one, other)
     else:
@@ -368,7 +379,7 @@ def _assert_same_review(found: Any, expected: Any) -> None:
 def _assert_same_comparison(found: Any, expected: Any) -> None:
     assert found.to_dataframe().equals(expected.to_dataframe())
     assert found.answer == expected.answer
-    for stage, other in zip(found.draws.stages, expected.draws.stages, strict=True):
+    for stage, other in zip(found.summary.samples.stages, expected.summary.samples.stages, strict=True):
         assert stage.alternatives == other.alternatives
         for name, value in vars(other.draws).items():
             if isinstance(value, np.ndarray):

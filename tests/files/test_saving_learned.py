@@ -96,12 +96,12 @@ def test_parameters_must_fit_the_network(learned, tmp_path):
 def test_a_learned_evaluation_values_the_steps_of_reviews(learned, policy):
     """As a value function, so that the mean corrected for luck is unbiased however wrong the network is."""
     shared = {"seed": 2, "horizon": 5, "episodes": 40, "progress": False}
-    found = jmdp.review(Walk(), policy, method=jmdp.LookaheadValues(learned, samples=32), **shared)
-    plain = jmdp.review(Walk(), policy, method=jmdp.LookaheadValues(lambda seen: 0.0, samples=32), **shared)
+    found = jmdp.review(Walk(), policy, method=jmdp.reviews.LookaheadValues(learned, samples=32), **shared)
+    plain = jmdp.review(Walk(), policy, method=jmdp.reviews.LookaheadValues(lambda seen: 0.0, samples=32), **shared)
     assert abs(float(found.corrected) - float(plain.corrected)) < 1.0
     for one in found:
         assert one.earned + float(one.final) == pytest.approx(
             float(one.expectation) + float(one.skill) + float(one.luck), rel=1e-12
         )
-    one = jmdp.review(Walk(), down, method=jmdp.LookaheadValues(learned), seed=2, horizon=5, progress=False)
+    one = jmdp.review(Walk(), down, method=jmdp.reviews.LookaheadValues(learned), seed=2, horizon=5, progress=False)
     assert one.values[0].value == learned.at((0, 0)).mean[0, 1]

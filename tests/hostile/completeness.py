@@ -10,11 +10,11 @@ import jmdp
 from jmdp import plots, simulators, testing, worlds
 
 NO_ENTRY = {
-    "Comparison": "made by compare; its queries have entries",
+    "ActionComparison": "made by compare; its queries have entries",
+    "Comparison": "the base class of all comparisons",
     "Decision": "made by reviews",
     "Evaluation": "made by evaluate; its queries have entries",
     "Gap": "made by evaluations; its queries have entries",
-    "LearnedEvaluation": "made by NeuralGram, whose training is too long for a fuzz",
     "Maximal": "it has no settings; `couple` has an entry",
     "NotWorse": "made by comparisons; it has no queries",
     "Outcome": "an Enum, which Python looks up",
@@ -24,21 +24,21 @@ NO_ENTRY = {
     "RunComparison": "made by compare_runs",
     "RunComparisons": "made by compare_runs",
     "Study": "made by study; tests/studies has mutants of its files",
-    "Tabulation": "made by tabulate",
+    "simulators.Tabulation": "made by tabulate",
     "Verdict": "an Enum, which Python looks up",
+    "Pool": "an interface",
     "errors": "a module of exceptions",
     "simulators.PairWalks": "made by PairedRollouts",
     "simulators.Simulator": "an interface",
     "simulators.Step": "made by simulators",
     "methods": "a module; its classes have entries",
-    "plots.style": "a module of colours and sizes",
     "testing.Finding": "made by checks",
     "testing.Findings": "made by checks",
     "testing.ModelFinding": "made by checks",
     "testing.ModelReport": "made by checks",
-    "Calibration.report": "it would write files with hostile names; tests/reports",
+    "Calibration.report": "it would write files with hostile names; tests/show/reports",
     "Calibration.save": "it would write files with hostile names; tests/files",
-    "Evaluation.report": "it would write files with hostile names; tests/reports",
+    "Evaluation.report": "it would write files with hostile names; tests/show/reports",
     "Evaluation.save": "it would write files with hostile names; tests/files",
     "TabularJMDP.save": "it would write files with hostile names; tests/files",
 }
@@ -47,17 +47,17 @@ if find_spec("stable_baselines3") is None:
     NO_ENTRY["training"] = "its callback needs stable-baselines3"
 
 RESULTS = (
-    jmdp.Calibration,
-    jmdp.Certificate,
-    jmdp.Distribution,
-    jmdp.Estimate,
-    jmdp.Evaluation,
-    jmdp.Gap,
-    jmdp.GapDistribution,
-    jmdp.Interval,
+    jmdp.results.Calibration,
+    jmdp.results.Certificate,
+    jmdp.results.Distribution,
+    jmdp.results.Estimate,
+    jmdp.results.Evaluation,
+    jmdp.results.Gap,
+    jmdp.results.GapDistribution,
+    jmdp.results.Interval,
     jmdp.Luck,
-    jmdp.NotWorse,
-    jmdp.Regret,
+    jmdp.comparisons.NotWorse,
+    jmdp.comparisons.Regret,
     jmdp.TabularJMDP,
     jmdp.TabularPolicy,
 )
@@ -70,10 +70,15 @@ _SUBMODULES = {
     "worlds": worlds,
 }
 
+_NAMESPACES = ("comparisons", "distribute", "models", "results", "reviews", "studies")
+"""Classes that calls return, and settings of calls."""
+
 
 def public_names() -> Iterator[str]:
     """All names that need an entry or a reason."""
-    yield from (name for name in jmdp.__all__ if name not in _SUBMODULES)
+    yield from (name for name in jmdp.__all__ if name not in (*_SUBMODULES, *_NAMESPACES))
+    for namespace in _NAMESPACES:
+        yield from (name for name in getattr(jmdp, namespace).__all__ if name[0].isupper())
     for name, module in _SUBMODULES.items():
         yield from (f"{name}.{inner}" for inner in module.__all__)
     for kind in RESULTS:

@@ -16,7 +16,7 @@ from hostile.entries_samples import table, walk
 
 
 @cache
-def _actions() -> jmdp.Comparison:
+def _actions() -> jmdp.comparisons.Comparison:
     return jmdp.compare(
         walk(actions=["stay", "go"]),
         alternate,
@@ -30,7 +30,7 @@ def _actions() -> jmdp.Comparison:
 
 
 @cache
-def _bounded() -> jmdp.Comparison:
+def _bounded() -> jmdp.comparisons.Comparison:
     return jmdp.compare(
         table(),
         "uniform",
@@ -44,7 +44,7 @@ def _bounded() -> jmdp.Comparison:
 
 
 @cache
-def _policies() -> jmdp.PolicyComparison:
+def _policies() -> jmdp.comparisons.PolicyComparison:
     return jmdp.compare_policies(
         walk(),
         {"old": alternate, "new": other},
@@ -84,13 +84,12 @@ _OF_TWO = [
     "advantage_quantiles",
     "variance_reduction",
     "variance_reduction_ceiling",
-    "common_samples",
 ]
 
 
 def _ordered(found: Any, given: object) -> str | None:
     """Estimates are in their intervals; other values are not checked."""
-    if isinstance(found, jmdp.Estimate):
+    if isinstance(found, jmdp.results.Estimate):
         inside = found.low <= found <= found.high
         return None if inside or math.isnan(found) else f"{found!r} is not in {found.low} … {found.high}"
     return None
@@ -116,14 +115,13 @@ def _of(name: str, make: Callable[[], Any], labels: list[Any]) -> list[Entry]:
         return {"method": _OF_TWO[rng.integers(len(_OF_TWO))], "first": first, "second": second}
 
     def one(rng: np.random.Generator) -> Arguments:
-        methods = ["mean_of", "beside_reference" if hasattr(make(), "beside_reference") else "beside_leader"]
+        methods = ["mean_of", "beside"]
         return {"method": methods[rng.integers(2)], "label": labels[rng.integers(4)]}
 
     fixed = frozenset({"method"})
     return [
         Entry(f"{name}: two labels", call, two, fixed, check=_ordered, answer=repr),
         Entry(f"{name}: one label", call, one, fixed, check=_ordered, answer=repr),
-        Entry(f"{name}.pair", call, lambda rng: {"method": "pair", "first": labels[0], "second": labels[1]}, fixed),
         Entry(
             f"{name}.regret",
             lambda action, p: make().regret(action).quantile(p),

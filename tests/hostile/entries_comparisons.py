@@ -86,7 +86,6 @@ def _compare(rng: np.random.Generator) -> Arguments:
         **settings(rng),
         "max_steps": None,
         "horizon": 3,
-        "policies": None,
     }
 
 
@@ -124,23 +123,23 @@ def _compare_runs(rng: np.random.Generator) -> Arguments:
     return found
 
 
-def parts(found: Any) -> Iterable[jmdp.Comparison]:
+def parts(found: Any) -> Iterable[jmdp.comparisons.Comparison]:
     """The comparisons of a result."""
-    return found.values() if isinstance(found, jmdp.RunComparisons) else [found]
+    return found.values() if isinstance(found, jmdp.comparisons.RunComparisons) else [found]
 
 
 def sound(found: Any, given: object) -> str | None:
     """What is wrong with a comparison, or None."""
     for c in parts(found):
-        plain_numbers = (type(c.seed), type(c.samples), type(c.horizon), *map(type, c.counts.values()))
-        if set(plain_numbers) != {int} or type(c.confidence) is not float or type(c.discount) is not float:
+        plain_numbers = (type(c.seed), type(c.samples), type(c.summary.horizon), *map(type, c.counts.values()))
+        if set(plain_numbers) != {int} or type(c.confidence) is not float or type(c.summary.discount) is not float:
             return f"seed, samples, horizon, confidence or discount is not a plain number: {plain_numbers}"
         estimates: dict[str, Estimate] = {}
-        for a in c.actions:
+        for a in c.alternatives:
             regret = c.regret(a)
             estimates |= {f"mean of {a!r:.20}": c.mean_of(a), f"regret of {a!r:.20}": regret.mean}
             estimates |= {"quantile of regret": regret.quantile(0.5), "cvar of regret": regret.cvar(0.5)}
-            for b in c.actions:
+            for b in c.alternatives:
                 estimates |= {"advantage": c.advantage(a, b), "superiority": c.superiority(a, b)}
         for name, estimate in estimates.items():
             if not (math.isfinite(estimate) and estimate.low <= estimate <= estimate.high):
@@ -153,7 +152,8 @@ def sound(found: Any, given: object) -> str | None:
 def numbers(found: Any) -> Any:
     """All samples and decisions of a comparison."""
     return [
-        (c.draws.returns.tobytes(), c.mean.tobytes(), c.outcome, c.best, c.seed, c.confidence) for c in parts(found)
+        (c.summary.samples.returns.tobytes(), c.mean.tobytes(), c.outcome, c.best, c.seed, c.confidence)
+        for c in parts(found)
     ]
 
 
@@ -294,7 +294,7 @@ def _study(rng: np.random.Generator) -> Arguments:
         "actions": None,
         "seed": 3,
         "indifference": [None, 0.5][rng.integers(2)],
-        "budget": 32,
+        "max_samples": 32,
         "resume": True,
         "coupling": [None, jmdp.Synchronous(), jmdp.Local(), jmdp.Independent()][rng.integers(4)],
         "confidence": 0.9,
@@ -330,10 +330,10 @@ _WHOLE = [
 
 ENTRIES = [
     *_WHOLE * 3,
-    Entry("study", _studied, _study, amounts=frozenset({"states", "budget", "horizon"})),
+    Entry("study", _studied, _study, amounts=frozenset({"states", "max_samples", "horizon"})),
     Entry(
-        "visited_states",
-        jmdp.visited_states,
+        "simulators.visited_states",
+        jmdp.simulators.visited_states,
         lambda rng: (
             {"simulator": table(), "policy": alternate, "seed": 3, "count": 3, "every": 1}
             if rng.random() < 0.3

@@ -66,13 +66,18 @@ def _mdptoolbox(rng: np.random.Generator) -> Arguments:
 
 
 def _couple(rng: np.random.Generator) -> Arguments:
-    rule = [jmdp.CommonUniform(), jmdp.CommonUniform("reward", across_states=True), jmdp.Product(), jmdp.Maximal()]
+    rule = [
+        jmdp.models.CommonUniform(),
+        jmdp.models.CommonUniform("reward", across_states=True),
+        jmdp.models.Product(),
+        jmdp.models.Maximal(),
+    ]
     return {"marginals": _small(), "by": rule[rng.integers(4)]}
 
 
 def _joint(prob: Any, outcome: Any) -> jmdp.TabularJMDP:
     marginals = jmdp.Marginals([[1, 2]], [1.0, 0.5, 0.5], [0.0, 1.0, 2.0], [0, 0, 0], 0.5)
-    return jmdp.couple(marginals, jmdp.JointTable(prob, outcome))
+    return jmdp.couple(marginals, jmdp.models.JointTable(prob, outcome))
 
 
 def _read(path: Any, discount: Any) -> Any:
@@ -93,7 +98,7 @@ ENTRIES = [
         lambda state, action: _small().outcomes(state, action),
         lambda rng: {"state": 0, "action": 0},
     ),
-    Entry("CommonUniform", jmdp.CommonUniform, lambda rng: {"order": "reward", "across_states": True}),
+    Entry("CommonUniform", jmdp.models.CommonUniform, lambda rng: {"order": "reward", "across_states": True}),
     Entry("JointTable", _joint, lambda rng: {"prob": [[0.5, 0.5]], "outcome": [[[0, 0], [0, 1]]]}),
     Entry("couple", jmdp.couple, _couple),
     Entry(

@@ -15,10 +15,10 @@ from jmdp.methods.linear_projected import Restart, features
 from registry.methods import METHODS
 
 
-def evaluated(method: Callable[..., Any]) -> Callable[..., jmdp.Evaluation]:
+def evaluated(method: Callable[..., Any]) -> Callable[..., jmdp.results.Evaluation]:
     """Make the method with these settings and evaluate the tiny problem."""
 
-    def call(**settings: Any) -> jmdp.Evaluation:
+    def call(**settings: Any) -> jmdp.results.Evaluation:
         return jmdp.evaluate(**tiny.problem(), method=method(**settings), throw=False, progress=False)
 
     return call
@@ -73,7 +73,7 @@ ENTRIES = [
         for name, entry in METHODS.items()
         if entry.contract is not None
     ),
-    Entry("NeuralGram", jmdp.NeuralGram, lambda rng: {**METHODS["NeuralGram"].settings, "folder": "x"}),
+    Entry("NeuralGram", jmdp.NeuralGram, lambda rng: {**METHODS["NeuralGram"].settings, "path": "x"}),
     method(
         "LinearProjected: samples", lambda rng: {"samples": 50, "seed": 3}, projected, amounts=frozenset({"samples"})
     ),
@@ -149,7 +149,7 @@ ENTRIES = [
             **tiny.problem(),
             "method": jmdp.ExactPairs(),
             "discount": 0.5,
-            "start": None,
+            "starts": None,
             "horizon": None,
             "terminal_value": None,
             "throw": True,
@@ -168,7 +168,7 @@ ENTRIES = [
             "old": tiny.policy(),
             "new": jmdp.TabularPolicy.uniform(tiny.model()),
             "coupling": tiny.COUPLING,
-            "start": np.array([0.5, 0.5, 0.0]) if rng.random() < 0.5 else ["left", 1],
+            "starts": np.array([0.5, 0.5, 0.0]) if rng.random() < 0.5 else ["left", 1],
         },
         check=tiny.true,
         answer=tiny.numbers,
@@ -180,7 +180,7 @@ ENTRIES = [
             tiny.model(),
             tiny.dictionary((name, tiny.policy()), ("new", jmdp.TabularPolicy.uniform(tiny.model()))),
             tiny.COUPLING,
-            start=tiny.dictionary((state, probability), (1, 0.5)),
+            starts=tiny.dictionary((state, probability), (1, 0.5)),
         ),
         lambda rng: {"state": "left", "probability": 0.5, "name": "old"},
         check=tiny.true,
@@ -208,7 +208,7 @@ ENTRIES = [
     ),
     Entry(
         "gap_samples",
-        jmdp.gap_samples,
+        jmdp.methods.gap_samples,
         lambda rng: {
             "model": tiny.model(),
             "policy": tiny.policy(),

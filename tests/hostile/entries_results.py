@@ -43,25 +43,25 @@ def one(rng: np.random.Generator) -> Arguments:
     return {"s": tiny.state(rng), "a": tiny.action(rng)}
 
 
-def gap() -> jmdp.Gap:
+def gap() -> jmdp.results.Gap:
     """Gap with moments up to order 4."""
     return tiny.certified().gap(0, 0, 1)
 
 
-def gap_distribution() -> jmdp.GapDistribution:
+def gap_distribution() -> jmdp.results.GapDistribution:
     """Distribution of a gap."""
     return tiny.distributed().gap(0, 0, 1).distribution()
 
 
-def return_distribution() -> jmdp.Distribution:
+def return_distribution() -> jmdp.results.Distribution:
     """Distribution of a return."""
     return tiny.distributed().return_distribution(0, 0)
 
 
-def regret() -> jmdp.Regret:
+def regret() -> jmdp.comparisons.Regret:
     """Regret of some samples."""
     values = np.linspace(0, 1, 50)
-    return jmdp.Regret(values, np.zeros(50), 0.0, 1.0, 0.05, FIXED, "a")
+    return jmdp.comparisons.Regret(values, np.zeros(50), 0.0, 1.0, 0.05, FIXED, "a")
 
 
 def number(name: str, low: float, high: float) -> Valid:
@@ -79,7 +79,7 @@ def same_as_float(method: Callable[[float], Any], name: str) -> Callable[[Any, M
             return f"{given[name]!r:.60} is accepted, but as a float {reason!r:.60}"
         if repr(found) != repr(expected):
             return f"{found!r:.60} for {given[name]!r:.40}, but {expected!r:.60} for it as a float"
-        return None if isinstance(found, jmdp.Verdict) else tiny.finite(found, given)
+        return None if isinstance(found, jmdp.results.Verdict) else tiny.finite(found, given)
 
     return check
 
@@ -95,13 +95,13 @@ def numeric(kind: str, name: str, prepared: Callable[[], Any], argument: str, lo
     )
 
 
-def ordered(found: jmdp.Interval, given: Mapping[str, Any]) -> str | None:
+def ordered(found: jmdp.results.Interval, given: Mapping[str, Any]) -> str | None:
     """Check of an accepted interval."""
     kinds = {type(found.low), type(found.high)}
     return None if kinds == {float} and found.low <= found.high else f"{found!r:.80}"
 
 
-def plain(found: jmdp.Estimate, given: Mapping[str, Any]) -> str | None:
+def plain(found: jmdp.results.Estimate, given: Mapping[str, Any]) -> str | None:
     """Check of an accepted estimate."""
     bad = {type(found.low), type(found.high)} != {float} or math.isnan(found.low) or math.isnan(found.high)
     return f"{found.low!r:.40}, {found.high!r:.40}" if bad else None
@@ -123,9 +123,9 @@ def record(rng: np.random.Generator) -> Arguments:
     }
 
 
-def calibration() -> jmdp.Calibration:
+def calibration() -> jmdp.results.Calibration:
     """A record of simulated gaps."""
-    return jmdp.Calibration(**record(np.random.default_rng(0)))
+    return jmdp.results.Calibration(**record(np.random.default_rng(0)))
 
 
 def certificate(rng: np.random.Generator) -> Arguments:
@@ -197,8 +197,8 @@ _GAPS = [
     *(
         numeric(kind.__name__, name, prepared, argument, low, high)
         for kind, prepared in (
-            (jmdp.Distribution, return_distribution),
-            (jmdp.GapDistribution, gap_distribution),
+            (jmdp.results.Distribution, return_distribution),
+            (jmdp.results.GapDistribution, gap_distribution),
         )
         for name, argument, low, high in (
             ("cdf", "x", -2, 2),
@@ -212,62 +212,78 @@ _GAPS = [
 ]
 
 _INTERVALS = [
-    Entry("Interval", jmdp.Interval, lambda rng: {"low": -1.0, "high": 2.0}, check=ordered, answer=repr),
+    Entry("Interval", jmdp.results.Interval, lambda rng: {"low": -1.0, "high": 2.0}, check=ordered, answer=repr),
     Entry(
-        "Interval.around", jmdp.Interval.around, lambda rng: {"value": 1.0, "error": 0.5}, check=ordered, answer=repr
+        "Interval.around",
+        jmdp.results.Interval.around,
+        lambda rng: {"value": 1.0, "error": 0.5},
+        check=ordered,
+        answer=repr,
     ),
     Entry(
         "Interval.hull",
-        jmdp.Interval.hull,
-        lambda rng: {"parts": [jmdp.Interval(0.0, 1.0), jmdp.Interval(2.0, 3.0)]},
+        jmdp.results.Interval.hull,
+        lambda rng: {"parts": [jmdp.results.Interval(0.0, 1.0), jmdp.results.Interval(2.0, 3.0)]},
         check=ordered,
     ),
     Entry(
         "Interval.exceeds",
-        jmdp.Interval(0.0, 1.0).exceeds,
+        jmdp.results.Interval(0.0, 1.0).exceeds,
         number("threshold", -1, 2),
-        check=same_as_float(jmdp.Interval(0.0, 1.0).exceeds, "threshold"),
+        check=same_as_float(jmdp.results.Interval(0.0, 1.0).exceeds, "threshold"),
         answer=repr,
     ),
     Entry(
         "Interval.contains",
-        lambda value: value in jmdp.Interval(0.0, 1.0),
+        lambda value: value in jmdp.results.Interval(0.0, 1.0),
         number("value", -1, 2),
-        check=same_as_float(lambda value: value in jmdp.Interval(0.0, 1.0), "value"),
+        check=same_as_float(lambda value: value in jmdp.results.Interval(0.0, 1.0), "value"),
     ),
     Entry(
-        "Interval.sum", lambda other: jmdp.Interval(0.0, 1.0) + other, lambda rng: {"other": jmdp.Interval(2.0, 3.0)}
+        "Interval.sum",
+        lambda other: jmdp.results.Interval(0.0, 1.0) + other,
+        lambda rng: {"other": jmdp.results.Interval(2.0, 3.0)},
     ),
     Entry(
         "Interval.product",
-        lambda other: jmdp.Interval(0.0, 1.0) * other,
-        lambda rng: {"other": jmdp.Interval(2.0, 3.0)},
+        lambda other: jmdp.results.Interval(0.0, 1.0) * other,
+        lambda rng: {"other": jmdp.results.Interval(2.0, 3.0)},
     ),
     Entry(
         "Interval.power",
-        jmdp.Interval(-1.0, 1.0).power,
+        jmdp.results.Interval(-1.0, 1.0).power,
         lambda rng: {"n": int(rng.integers(5))},
         amounts=frozenset({"n"}),
         check=ordered,
         answer=repr,
     ),
-    Entry("Estimate", jmdp.Estimate, lambda rng: {"value": 1.0, "low": 0.5, "high": 2.0}, check=plain, answer=repr),
-    Entry("Estimate.around", jmdp.Estimate.around, lambda rng: {"value": 1.0, "error": 0.5}, check=plain, answer=repr),
     Entry(
-        "Estimate.within",
-        jmdp.Estimate.within,
-        lambda rng: {"value": 1.0, "interval": jmdp.Interval(0.5, 2.0)},
+        "Estimate", jmdp.results.Estimate, lambda rng: {"value": 1.0, "low": 0.5, "high": 2.0}, check=plain, answer=repr
+    ),
+    Entry(
+        "Estimate.around",
+        jmdp.results.Estimate.around,
+        lambda rng: {"value": 1.0, "error": 0.5},
         check=plain,
         answer=repr,
     ),
-    Entry("Estimate.to_digits", jmdp.Estimate(1.25, 1.0, 1.5).to_digits, lambda rng: {"digits": 3}, answer=repr),
+    Entry(
+        "Estimate.within",
+        jmdp.results.Estimate.within,
+        lambda rng: {"value": 1.0, "interval": jmdp.results.Interval(0.5, 2.0)},
+        check=plain,
+        answer=repr,
+    ),
+    Entry(
+        "Estimate.to_digits", jmdp.results.Estimate(1.25, 1.0, 1.5).to_digits, lambda rng: {"digits": 3}, answer=repr
+    ),
 ]
 
 _RECORDS = [
-    Entry("Certificate", jmdp.Certificate, certificate, answer=repr),
+    Entry("Certificate", jmdp.results.Certificate, certificate, answer=repr),
     Entry(
         "Certificate: arrays",
-        jmdp.Certificate,
+        jmdp.results.Certificate,
         lambda rng: {
             **certificate(rng),
             "mean_error": np.full((3, 2), 0.5),
@@ -278,12 +294,12 @@ _RECORDS = [
     ),
     Entry(
         "Certificate.certified",
-        jmdp.Certificate.certified,
+        jmdp.results.Certificate.certified,
         lambda rng: {"mean_error": 0.5, "covariance_error": 0.5, "discount": 0.5, "reward_bound": 1.0},
         answer=repr,
     ),
-    Entry("Calibration", jmdp.Calibration, record, then={"repr": repr, "dict": lambda found: found.to_dict()}),
-    Entry("Calibration.joined", jmdp.Calibration.joined, lambda rng: {"parts": [calibration(), calibration()]}),
+    Entry("Calibration", jmdp.results.Calibration, record, then={"repr": repr, "dict": lambda found: found.to_dict()}),
+    Entry("Calibration.joined", jmdp.results.Calibration.joined, lambda rng: {"parts": [calibration(), calibration()]}),
     query("Calibration", "over_rollouts", calibration, lambda rng: {"ratio": 0.5}),
 ]
 

@@ -18,7 +18,11 @@ def _review(rng: np.random.Generator) -> Arguments:
     kind = rng.integers(4)
     source: Any = [walk(), walk(terminal=lambda state: state == 3), table(), frozen_lake()][kind]
     several = bool(rng.integers(2))
-    methods = [jmdp.RolloutValues(4), jmdp.LookaheadValues(samples=2, folds=2), jmdp.LookaheadValues(lambda seen: 0.5)]
+    methods = [
+        jmdp.reviews.RolloutValues(4),
+        jmdp.reviews.LookaheadValues(samples=2, folds=2),
+        jmdp.reviews.LookaheadValues(lambda seen: 0.5),
+    ]
     return {
         "simulator": source,
         "policy": ["uniform", alternate][rng.integers(2)],
@@ -41,7 +45,7 @@ def _review(rng: np.random.Generator) -> Arguments:
 
 def _adds_up(found: Any, given: object) -> str | None:
     """What is wrong with the parts of a return, or None."""
-    for one in found if isinstance(found, jmdp.Reviews) else [found]:
+    for one in found if isinstance(found, jmdp.reviews.Reviews) else [found]:
         parts = [float(getattr(one, name)) for name in ("expectation", "skill", "luck")]
         whole = one.earned + float(one.final)
         size = sum(map(abs, parts)) + abs(whole)
@@ -53,7 +57,7 @@ def _adds_up(found: Any, given: object) -> str | None:
 
 
 def _numbers(found: Any) -> Any:
-    rows = list(found) if isinstance(found, jmdp.Reviews) else [found]
+    rows = list(found) if isinstance(found, jmdp.reviews.Reviews) else [found]
     return [(one.earned, float(one.luck), float(one.skill), one.seed, one.confidence) for one in rows]
 
 
@@ -62,15 +66,17 @@ _QUERIES = {
     "answer": lambda found: found.answer,
     "html": lambda found: found._repr_html_(),
     "table": lambda found: found.to_dataframe(),
-    "worst": lambda found: found[0].worst() if isinstance(found, jmdp.Reviews) else found.worst(),
+    "worst": lambda found: found[0].worst() if isinstance(found, jmdp.reviews.Reviews) else found.worst(),
 }
 
 
-def _made() -> jmdp.Review:
-    return jmdp.review(walk(), alternate, seed=1, discount=0.5, horizon=4, method=jmdp.RolloutValues(4), progress=False)
+def _made() -> jmdp.reviews.Review:
+    return jmdp.review(
+        walk(), alternate, seed=1, discount=0.5, horizon=4, method=jmdp.reviews.RolloutValues(4), progress=False
+    )
 
 
-def _several() -> jmdp.Reviews:
+def _several() -> jmdp.reviews.Reviews:
     return jmdp.review(walk(), alternate, seed=1, discount=0.5, horizon=4, episodes=6, progress=False)
 
 
@@ -88,13 +94,13 @@ ENTRIES = [
     ),
     Entry(
         "RolloutValues",
-        jmdp.RolloutValues,
+        jmdp.reviews.RolloutValues,
         lambda rng: {"samples": int(rng.integers(2, 9))},
         amounts=frozenset({"samples"}),
     ),
     Entry(
         "LookaheadValues",
-        jmdp.LookaheadValues,
+        jmdp.reviews.LookaheadValues,
         lambda rng: {"values": [None, lambda seen: 0.0][rng.integers(2)], "samples": 4, "folds": 3},
         amounts=frozenset({"samples", "folds"}),
     ),

@@ -12,7 +12,7 @@ import jmdp
 from hostile.entries import Arguments, Entry
 from jmdp import simulators, training
 from jmdp.base.interval import Estimate
-from jmdp.distribute import check_pool
+from jmdp.distribute.process_pool import check_pool
 from jmdp.testing import check_simulator
 
 
@@ -187,7 +187,7 @@ def _collected(plan: Any, **given: Any) -> simulators.PairWalks:
     return made.collect(plan, **given)
 
 
-_NOT_WORSE = jmdp.NotWorse(
+_NOT_WORSE = jmdp.comparisons.NotWorse(
     new="b",
     old="a",
     margin=jmdp.Margin(1.0),
@@ -364,15 +364,20 @@ ENTRIES = [
         answer=repr,
         amounts=frozenset({"count"}),
     ),
-    Entry("ProcessPool", jmdp.ProcessPool, lambda rng: {"workers": 2}, answer=repr),
+    Entry("ProcessPool", jmdp.distribute.ProcessPool, lambda rng: {"workers": 2}, answer=repr),
     Entry(
         "RayPool",
-        jmdp.RayPool,
+        jmdp.distribute.RayPool,
         lambda rng: {"address": None, "workers": 2, "cpus_a_task": 1.0, "seconds_a_task": 1.0, "time_limit": 60.0},
         answer=repr,
     ),
     Entry("Recipe", jmdp.Recipe, lambda rng: {"factory": jmdp.worlds.inventory}, answer=repr),
-    Entry("SerialPool", check_pool, lambda rng: {"pool": [2, None, jmdp.SerialPool()][rng.integers(3)]}, answer=repr),
+    Entry(
+        "SerialPool",
+        check_pool,
+        lambda rng: {"pool": [2, None, jmdp.distribute.SerialPool()][rng.integers(3)]},
+        answer=repr,
+    ),
     Entry("Assumptions", jmdp.Assumptions, _assumptions, answer=repr),
     Entry("Margin", jmdp.Margin, lambda rng: {"size": 0.5, "relative": bool(rng.integers(2))}, answer=repr),
     Entry("Margin.of", jmdp.Margin.of, lambda rng: {"given": [0.5, "0.5", "2%"][rng.integers(3)]}, answer=repr),

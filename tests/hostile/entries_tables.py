@@ -54,7 +54,7 @@ def lazy_table(rng: np.random.Generator) -> Arguments:
 
 def lazily(
     prob: Any, reward: Any, next_state: Any, choice: Any, discount: Any, reward_bound: Any, action_names: Any
-) -> jmdp.Evaluation:
+) -> jmdp.results.Evaluation:
     """Evaluate a lazy model in which every state but "c" has this table and the policy these probabilities."""
     model = jmdp.LazyJMDP(
         lambda s: None if s == "c" else (prob, reward, next_state), discount, reward_bound, action_names
@@ -65,7 +65,7 @@ def lazily(
     )
 
 
-def _of_functions(scenarios: Any, returned: Any, policy: Any, chosen: Any, state: Any) -> jmdp.Evaluation:
+def _of_functions(scenarios: Any, returned: Any, policy: Any, chosen: Any, state: Any) -> jmdp.results.Evaluation:
     """Evaluate a lazy model; hostile functions, hostile returns or a hostile state."""
 
     def own(s: Any) -> Any:
@@ -76,7 +76,7 @@ def _of_functions(scenarios: Any, returned: Any, policy: Any, chosen: Any, state
     return jmdp.evaluate(model, (lambda s: chosen) if policy is None else policy, tiny.COUPLING, method, progress=False)
 
 
-def _finite_evaluation(evaluation: jmdp.Evaluation, given: Mapping[str, Any]) -> str | None:
+def _finite_evaluation(evaluation: jmdp.results.Evaluation, given: Mapping[str, Any]) -> str | None:
     wide = [evaluation.mean_interval(0, a) for a in range(evaluation.actions.size)]
     if not np.isfinite(evaluation.mean).all() or any(w is None or not w.low <= w.high for w in wide):
         return f"mean {evaluation.mean!r:.60} within {wide!r:.60}"

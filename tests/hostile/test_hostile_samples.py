@@ -27,11 +27,11 @@ def kind(value: Any) -> str:
     return type(value).__name__
 
 
-def compare(**settings: Any) -> jmdp.Comparison:
+def compare(**settings: Any) -> jmdp.comparisons.Comparison:
     return jmdp.compare(walk(), alternate, state=1, **SHORT | settings)
 
 
-def compare_policies(**settings: Any) -> jmdp.PolicyComparison:
+def compare_policies(**settings: Any) -> jmdp.comparisons.PolicyComparison:
     policies = {"old": alternate, "new": other}
     return jmdp.compare_policies(walk(), policies, **SHORT | {"baseline": "old"} | settings)
 
@@ -60,7 +60,7 @@ WRONG: dict[str, list[Any]] = {
     "max_seconds": [0.0, "1", math.nan, LONG],
     "looks": ["often", 1, None, LONG],
     "assume": [0.5, (0.0, 1.0), {"return_range": (0.0, 1.0)}, jmdp.Assumptions],
-    "pool": [0, -1, 1.5, "2", True, LONG, object(), jmdp.ProcessPool],
+    "pool": [0, -1, 1.5, "2", True, LONG, object(), jmdp.distribute.ProcessPool],
     "progress": [1, "yes", None, np.array([True, False])],
 }
 
@@ -129,7 +129,7 @@ def test_numbers_of_all_kinds_mean_the_same(kind: Any) -> None:
         one, same = verb(**settings(float)), verb(**settings(kind))
         assert numbers(one) == numbers(same)
         assert sound(same, {}) is None
-        assert type(same.indifference) is type(same.tie_tolerance) is type(same.confidence) is float
+        assert type(same.indifference) is type(same.summary.assume.tie_tolerance) is type(same.confidence) is float
         assert type(same.seed) is type(same.samples) is int
     assert compare(discount=kind(0.5)).mean.tolist() == compare().mean.tolist()
     assert jmdp.Margin(kind(0.5)) == jmdp.Margin(0.5)
@@ -207,7 +207,7 @@ def test_as_many_actions_as_one_likes() -> None:
     """Nothing is allocated for each of 2⁴⁰ actions."""
     simulator = FunctionSimulator(lambda s, a, u: u + a % 2, lambda s, a, u: s, 2**40, start=0)
     found = jmdp.compare(simulator, lambda observation: 2**40 - 1, state=0, actions=[0, 2**40 - 1], **SHORT)
-    assert found.actions == ["0", str(2**40 - 1)]
+    assert found.alternatives == ["0", str(2**40 - 1)]
     with pytest.raises(SettingsError, match=r"1,099,511,627,776 actions\. Choose at most"):
         jmdp.compare(simulator, lambda observation: 0, state=0, **SHORT)
     with pytest.raises(SettingsError, match="Choose at most"):

@@ -110,12 +110,12 @@ def test_distributions_refuse_what_is_no_number(name, wrong):
 
 
 def test_intervals_are_ordered_numbers():
-    assert jmdp.Interval(1, np.float32(2)) == jmdp.Interval(1.0, 2.0)
-    assert type(jmdp.Interval(1, 2).low) is float
+    assert jmdp.results.Interval(1, np.float32(2)) == jmdp.results.Interval(1.0, 2.0)
+    assert type(jmdp.results.Interval(1, 2).low) is float
     for low, high in ((2.0, 1.0), ("a", 1.0), (0.0, math.nan), (True, 2.0), (None, None)):
         with pytest.raises(SettingsError, match=r"low|high"):
-            jmdp.Interval(low, high)
-    inside = jmdp.Interval(0.0, 1.0)
+            jmdp.results.Interval(low, high)
+    inside = jmdp.results.Interval(0.0, 1.0)
     for call in (
         lambda: inside.exceeds("0"),
         lambda: inside.exceeds(math.nan),
@@ -124,13 +124,13 @@ def test_intervals_are_ordered_numbers():
         lambda: inside * None,
         lambda: inside.power(-1),
         lambda: inside.power(0.5),
-        lambda: jmdp.Interval.around(0.0, -1.0),
-        lambda: jmdp.Interval.hull([]),
-        lambda: jmdp.Interval.hull([1.0]),
-        lambda: jmdp.Estimate("1", 0.0, 2.0),
-        lambda: jmdp.Estimate(1.0, math.nan, 2.0),
-        lambda: jmdp.Estimate.within(1.0, (0.0, 2.0)),
-        lambda: jmdp.Estimate(1.0, 0.0, 2.0).to_digits(0),
+        lambda: jmdp.results.Interval.around(0.0, -1.0),
+        lambda: jmdp.results.Interval.hull([]),
+        lambda: jmdp.results.Interval.hull([1.0]),
+        lambda: jmdp.results.Estimate("1", 0.0, 2.0),
+        lambda: jmdp.results.Estimate(1.0, math.nan, 2.0),
+        lambda: jmdp.results.Estimate.within(1.0, (0.0, 2.0)),
+        lambda: jmdp.results.Estimate(1.0, 0.0, 2.0).to_digits(0),
     ):
         with pytest.raises(SettingsError):
             call()
@@ -261,7 +261,7 @@ SCRIPT = """
         lambda: worlds.inventory(capacity=10_000, most_ordered=10_000, mean_demand=500),
         lambda: worlds.queue_admission(10**9),
         lambda: small.model.sample(0, rng=np.random.default_rng(0), size=10**12),
-        lambda: jmdp.gap_samples(
+        lambda: jmdp.methods.gap_samples(
             small.model, small.policies["uniform"], 0, 0, 1, seed=0, coupling=jmdp.Local(), samples=10**13
         ),
         lambda: jmdp.evaluate(

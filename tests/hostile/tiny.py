@@ -44,43 +44,43 @@ def policy() -> jmdp.TabularPolicy:
 
 
 @cache
-def certified() -> jmdp.Evaluation:
+def certified() -> jmdp.results.Evaluation:
     """Moments up to order 4, with certified intervals."""
     return jmdp.evaluate(model(), policy(), COUPLING, jmdp.ExactPairs(order=4))
 
 
 @cache
-def studied() -> jmdp.Study:
+def studied() -> jmdp.studies.Study:
     """Study of the cells of a small grid."""
     folder = tempfile.TemporaryDirectory()
     atexit.register(folder.cleanup)
     world = jmdp.worlds.windy_gridworld(2, 3)
     return jmdp.study(
-        world, next(iter(world.policies.values())), seed=0, path=folder.name, budget=32, horizon=5, progress=False
+        world, next(iter(world.policies.values())), seed=0, path=folder.name, max_samples=32, horizon=5, progress=False
     )
 
 
 @cache
-def distributed() -> jmdp.Evaluation:
+def distributed() -> jmdp.results.Evaluation:
     """Evaluation with distributions."""
     return jmdp.evaluate(model(), policy(), COUPLING, jmdp.ExactDistribution(cells=64))
 
 
 @cache
-def learned() -> jmdp.Evaluation:
+def learned() -> jmdp.results.Evaluation:
     """Evaluation with a learning curve."""
     return jmdp.evaluate(model(), policy(), COUPLING, jmdp.Incremental(seed=0, updates=2000))
 
 
 @cache
-def of_policies() -> jmdp.Evaluation:
+def of_policies() -> jmdp.results.Evaluation:
     """Evaluation of two policies from a random start."""
     both = {"old": policy(), "new": jmdp.TabularPolicy.uniform(model())}
-    return jmdp.evaluate(model(), both, COUPLING, start=[0, 1])
+    return jmdp.evaluate(model(), both, COUPLING, starts=[0, 1])
 
 
 @cache
-def compared() -> jmdp.Comparison:
+def compared() -> jmdp.comparisons.Comparison:
     """Comparison of two actions."""
     return jmdp.compare(
         jmdp.simulators.TabularSimulator(model()),
@@ -131,7 +131,7 @@ def finite(result: Any, given: Mapping[str, Any]) -> str | None:
     return None
 
 
-def true(evaluation: jmdp.Evaluation, given: Mapping[str, Any]) -> str | None:
+def true(evaluation: jmdp.results.Evaluation, given: Mapping[str, Any]) -> str | None:
     """Check of an evaluation of the policy in the model: finite, and certified intervals contain the truth."""
     for name in ("mean", "covariance"):
         if not np.isfinite(getattr(evaluation, name)).all():
@@ -139,7 +139,7 @@ def true(evaluation: jmdp.Evaluation, given: Mapping[str, Any]) -> str | None:
     certificate = evaluation.certificate
     if certificate is None or certificate.kind == "statistical" or evaluation.actions.kind == "policy":
         return None
-    if evaluation.outcome is jmdp.Outcome.ALL_STEPS:
+    if evaluation.outcome is jmdp.results.Outcome.ALL_STEPS:
         return None
     right = certified()
     at = [right.states.index(evaluation.states.name(s)) for s in range(evaluation.states.size)]
@@ -161,7 +161,7 @@ USES = {
 """Uses of an accepted evaluation; each must work."""
 
 
-def must_work(evaluation: jmdp.Evaluation, given: Mapping[str, Any]) -> str | None:
+def must_work(evaluation: jmdp.results.Evaluation, given: Mapping[str, Any]) -> str | None:
     """`true`, and all uses succeed: a typed error would be no answer here."""
     for name, use in USES.items():
         try:

@@ -66,12 +66,20 @@ def of_runs(pool):
 
 def in_many_states(folder):
     return jmdp.study(
-        simulator(), zero, range(8), seed=1, path=folder / "run", discount=0.95, horizon=40, budget=64, progress=False
+        simulator(),
+        zero,
+        range(8),
+        seed=1,
+        path=folder / "run",
+        discount=0.95,
+        horizon=40,
+        max_samples=64,
+        progress=False,
     )
 
 
 def reviewed(folder):
-    method = jmdp.RolloutValues(32)
+    method = jmdp.reviews.RolloutValues(32)
     return jmdp.review(simulator(), zero, seed=1, discount=0.95, horizon=20, method=method, progress=False)
 
 
@@ -90,11 +98,11 @@ CASES = {
 
 
 def digest(found):
-    if isinstance(found, jmdp.Evaluation):
+    if isinstance(found, jmdp.results.Evaluation):
         parts = [found.outcome.name, found.mean.tobytes(), found.covariance.tobytes()]
     elif hasattr(found, "draws"):
-        parts = [found.outcome.name, found.draws.returns.tobytes()]
-    elif isinstance(found, jmdp.Study):
+        parts = [found.outcome.name, found.summary.samples.returns.tobytes()]
+    elif isinstance(found, jmdp.studies.Study):
         parts = found.to_arrow().to_pylist()
     elif hasattr(found, "at"):
         parts = [found.outcome.name, found.at(3).mean.tobytes(), found.at(3).covariance.tobytes()]
@@ -120,8 +128,10 @@ def what_became(call, folder):
     """What a call that is interrupted at some time returns or raises."""
     try:
         found = call(folder)
-        stopped = getattr(found, "outcome", None) is jmdp.Outcome.INTERRUPTED
-        return "kept" if stopped or (isinstance(found, jmdp.Study) and not found.progress.complete) else "finished"
+        stopped = getattr(found, "outcome", None) is jmdp.results.Outcome.INTERRUPTED
+        return (
+            "kept" if stopped or (isinstance(found, jmdp.studies.Study) and not found.progress.complete) else "finished"
+        )
     except KeyboardInterrupt:
         return "KeyboardInterrupt"
 

@@ -13,8 +13,7 @@ import pytest
 
 import jmdp
 from jmdp.errors import LabelError, ModelError, UnavailableError
-from jmdp.results.quantities import Quantity, gives, who_gives
-from jmdp.results.result import Result
+from jmdp.results.result import Quantity, Result, gives, who_gives
 from registry.methods import METHODS
 
 WORLD = jmdp.worlds.inventory(3, most_ordered=2, mean_demand=1.0, discount=0.8)

@@ -9,8 +9,7 @@ import pytest
 import jmdp
 from jmdp.errors import CouplingError, JMDPError, ModelError
 from jmdp.methods import METHODS
-from jmdp.methods.covers import COVERS, Covers, Question
-from jmdp.methods.method import Method
+from jmdp.methods.method import COVERS, Covers, Method, Question
 from registry.methods import METHODS as REGISTERED
 from sample_models import COUPLINGS
 

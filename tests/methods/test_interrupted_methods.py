@@ -106,7 +106,7 @@ def test_a_press_leaves_everything_right(tmp_path):
     In one process, a press in an import of the first call and one at a random moment of a later call. Right is the
     result of this process, where nothing is pressed.
     """
-    cases = ["Incremental(checkpoint=…)", "compare(pool=…)", "study"]
+    cases = ["Incremental(path=…)", "compare(pool=…)", "study"]
     found = run(tmp_path / "pressed", "import", 0, 0, 2, *cases)
     for i, case in enumerate(cases):
         (tmp_path / str(i)).mkdir()
@@ -144,7 +144,7 @@ def pressed_in(monkeypatch, owner, name, at):
 
 def test_samples_of_a_simulator_are_kept_by_number(monkeypatch):
     """Those of the blocks before the press, of every state: bit for bit the result of fewer samples."""
-    import jmdp.methods.monte_carlo.state_samples as blocks
+    import jmdp.methods.monte_carlo.samples as blocks
 
     def evaluate(samples, throw=False):
         method = jmdp.MonteCarlo(seed=1, samples=samples, horizon=20, states=[0, 3])
@@ -154,7 +154,7 @@ def test_samples_of_a_simulator_are_kept_by_number(monkeypatch):
     with monkeypatch.context() as patch:
         pressed_in(patch, blocks, "paired_draws", 8)  # the fourth block of 256 samples of the second state
         kept = evaluate(2000)
-    assert kept.outcome is jmdp.Outcome.INTERRUPTED
+    assert kept.outcome is jmdp.results.Outcome.INTERRUPTED
     assert kept.method.samples == 768
     for name in ("mean", "covariance"):
         assert np.array_equal(getattr(kept, name), getattr(few, name))
@@ -186,7 +186,7 @@ def test_samples_of_a_table_are_kept_round_by_round(monkeypatch, several):
     with monkeypatch.context() as patch:
         pressed_in(patch, monte_carlo, "sample_moments", 4 + 3)
         kept = evaluate(2048)
-    assert kept.outcome is jmdp.Outcome.INTERRUPTED
+    assert kept.outcome is jmdp.results.Outcome.INTERRUPTED
     assert kept.method.samples == 64
     assert np.array_equal(kept.covariance[:2], all_samples.covariance[:2])
     assert np.array_equal(kept.covariance[2:], few.covariance[2:])
@@ -198,24 +198,23 @@ def test_samples_of_a_table_are_kept_round_by_round(monkeypatch, several):
             evaluate(2048)
 
 
-@pytest.mark.parametrize("solver", ["projected", "convex"])
-def test_a_projected_fit_is_kept_with_its_bounds(monkeypatch, solver):
+def test_a_projected_fit_is_kept_with_its_bounds(monkeypatch):
     from jmdp.methods.linear_projected.psd_fit import Cone
 
     model, policy = table(6)
     features = np.random.default_rng(1).normal(size=(18, 3))
     truth = jmdp.evaluate(model, policy, jmdp.Local())
     pressed_in(monkeypatch, Cone, "nearest", 12)
-    method = jmdp.LinearProjected(features, same_state=True, tolerance=0, solver=solver)
+    method = jmdp.LinearProjected(features, same_state=True, tolerance=0)
     kept = jmdp.evaluate(model, policy, jmdp.Local(), method, throw=False)
-    assert kept.outcome is jmdp.Outcome.INTERRUPTED
+    assert kept.outcome is jmdp.results.Outcome.INTERRUPTED
     assert 1 <= kept.residuals.size <= 12
     assert (np.abs(kept.mean - truth.mean) <= kept.certificate.mean_error + 1e-9).all()
     assert (np.abs(kept.covariance - truth.covariance) <= kept.certificate.covariance_error + 1e-9).all()
 
 
 def test_a_fit_to_samples_is_kept(monkeypatch):
-    from jmdp.methods.linear_projected.pair_samples import PairProcess
+    from jmdp.methods.linear_projected.pair_features import PairProcess
 
     model, policy = table(6)
     features = np.eye(18)
@@ -227,7 +226,7 @@ def test_a_fit_to_samples_is_kept(monkeypatch):
         jmdp.evaluate(model, policy, jmdp.Local(), method, throw=False)
     pressed_in(monkeypatch, PairProcess, "_move", len(moves) - 10)  # in the last pass of three
     kept = jmdp.evaluate(model, policy, jmdp.Local(), method, throw=False)
-    assert kept.outcome is jmdp.Outcome.INTERRUPTED
+    assert kept.outcome is jmdp.results.Outcome.INTERRUPTED
     assert np.array_equal(kept.mean, whole.mean)
     assert not np.array_equal(kept.covariance, whole.covariance)
     assert np.abs(kept.covariance - whole.covariance).max() < 0.5 * np.abs(whole.covariance).max()

@@ -22,7 +22,7 @@ def test_synchronous_needs_one_row_of_probabilities():
     with pytest.raises(CouplingError, match=r"prob of state up and of state down differ by 0\.2\. Use Local\(\)"):
         jmdp.evaluate(model, policy, jmdp.Synchronous())
     with pytest.raises(CouplingError, match="differ by"):
-        jmdp.gap_samples(model, policy, 0, 0, 0, seed=0, coupling=jmdp.Synchronous())
+        jmdp.methods.gap_samples(model, policy, 0, 0, 0, seed=0, coupling=jmdp.Synchronous())
 
 
 def test_terminal_states_do_not_count_for_that():
@@ -95,9 +95,9 @@ def test_settings_take_numpy_numbers_and_keep_plain_ones():
 def test_raw_samples_are_asked_for_with_the_same_care():
     model = two_states()
     with pytest.raises(PolicyError, match="3 actions for 2 states"):
-        jmdp.gap_samples(model, [0, 0, 0], 0, 0, 0, coupling=jmdp.Local(), seed=0)
+        jmdp.methods.gap_samples(model, [0, 0, 0], 0, 0, 0, coupling=jmdp.Local(), seed=0)
     with pytest.raises(CouplingError, match="Give an instance"):
-        jmdp.gap_samples(model, jmdp.TabularPolicy.uniform(model), 0, 0, 0, seed=0, coupling=jmdp.Local)
+        jmdp.methods.gap_samples(model, jmdp.TabularPolicy.uniform(model), 0, 0, 0, seed=0, coupling=jmdp.Local)
 
 
 @pytest.mark.parametrize("base", [jmdp.Local, jmdp.Synchronous, jmdp.Independent, Coupling])

@@ -186,14 +186,14 @@ def test_policies_by_label_are_taken_wherever_a_policy_of_a_table_is(given: Any,
     assert np.array_equal(jmdp.evaluate(table, policy, jmdp.Local(), horizon=2).mean, short.mean)
     settings = {"seed": 3, "samples": 200, "progress": False}
     by_table, by_label = (jmdp.compare(table, state=5, policy=one, **settings) for one in (policy, given))
-    assert np.array_equal(by_table.draws.returns, by_label.draws.returns)
+    assert np.array_equal(by_table.summary.samples.returns, by_label.summary.samples.returns)
     several = [
         jmdp.compare_policies(table, {"old": one, "new": "uniform"}, starts=[5], **settings) for one in (policy, given)
     ]
-    assert np.array_equal(several[0].draws.returns, several[1].draws.returns)
+    assert np.array_equal(several[0].summary.samples.returns, several[1].summary.samples.returns)
     reviews = [jmdp.review(table, one, starts=[5], seed=1, horizon=10) for one in (policy, given)]
     assert reviews[0].trajectory.names == reviews[1].trajectory.names
-    states = jmdp.visited_states(table, given, seed=0, count=3)
+    states = jmdp.simulators.visited_states(table, given, seed=0, count=3)
     assert set(states) <= set(LEVELS)
 
 
@@ -336,7 +336,7 @@ def test_a_dictionary_that_can_be_one_policy_or_several_is_refused(table: jmdp.T
 def test_read_labels_are_kept_by_couple(tmp_path: Path) -> None:
     read = model(seed=None)
     base = jmdp.Marginals(np.ones((2, 2), int), np.ones(4), np.zeros(4), np.zeros(4, int), 0.5, None, ["7", "9"])
-    assert jmdp.couple(base, jmdp.Product()).states.index(9) == 1
+    assert jmdp.couple(base, jmdp.models.Product()).states.index(9) == 1
     assert read.states.read
     assert not base.states.read
 
@@ -384,7 +384,7 @@ def test_distributions_starts_reachable_pairs_and_samples_are_those_of_the_posit
     found = []
     for table, policy, s, (a, b) in both():
         known = jmdp.evaluate(table, policy, jmdp.Local(), jmdp.ExactDistribution())
-        several = jmdp.evaluate(table, {"p": policy, "uniform": "uniform"}, jmdp.Local(), start={s: 0.25, s + 1: 0.75})
+        several = jmdp.evaluate(table, {"p": policy, "uniform": "uniform"}, jmdp.Local(), starts={s: 0.25, s + 1: 0.75})
         near = jmdp.evaluate(table, policy, jmdp.Local(), jmdp.ReachablePairs(s, tolerance=1e-4))
         drawn = jmdp.evaluate(table, policy, jmdp.Local(), jmdp.MonteCarlo(seed=1, samples=50))
         paired = jmdp.compare(table, state=s, policy=policy, seed=2, max_samples=64, progress=False)
@@ -415,10 +415,10 @@ def test_figures_and_pages_of_integer_labels(tmp_path: Path) -> None:
 
 def test_a_study_of_a_table_that_was_read(tmp_path: Path) -> None:
     table, policy, s, _ = both()[1]
-    study = jmdp.study(table, policy, [s, 9], seed=0, path=tmp_path / "study", budget=64, progress=False)
+    study = jmdp.study(table, policy, [s, 9], seed=0, path=tmp_path / "study", max_samples=64, progress=False)
     assert set(study.to_dataframe()["state"]) == {"5", "9"}
     several = {"p": policy, "uniform": "uniform"}
-    found = jmdp.study(table, several, [s, 9], seed=0, path=tmp_path / "both", budget=64, progress=False)
+    found = jmdp.study(table, several, [s, 9], seed=0, path=tmp_path / "both", max_samples=64, progress=False)
     assert set(found.to_dataframe()["policy"]) == {"p", "uniform"}
     with pytest.raises(PolicyError, match="by label"):
         jmdp.study(table, [1] * 9, [s], seed=0, path=tmp_path / "other", progress=False)

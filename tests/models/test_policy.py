@@ -7,7 +7,7 @@ import pytest
 
 import jmdp
 from jmdp.reviews.rollout_values import summary
-from jmdp.simulators.draws import Draws
+from jmdp.simulators.rollouts.draws import Draws
 
 RARE = 1e-17
 

@@ -79,7 +79,7 @@ BUGS = [
     Bug("a method answers for every coupling", "Covers.missing", never("type(coupling) not in self.couplings"),
         "methods/test_covers.py::test_a_method_is_refused_for_questions_that_it_does_not_declare"),
     # Policies.
-    Bug("policies in one state draw separate scenarios", "PolicyBlocks.pairs", instead("goes_on", "goes_on[:0]"),
+    Bug("policies in one state draw separate scenarios", "StackedTable.pairs", instead("goes_on", "goes_on[:0]"),
         POLICIES + "test_policies_hold_against_rationals"),
     Bug("policies that share their randomness draw separately in one state", "joint_actions",
         always("coupling.policy_luck == 'independent'"), POLICIES + "test_policies_hold_against_rationals"),

@@ -22,7 +22,7 @@ from typing import Any
 
 from planted.changes import Change
 
-PACKAGE = "jmdp"
+PACKAGES = ("jmdp", "reproduction")
 VARIABLE = "PLANTED_BUG"
 """Environment variable with the name of the bug, for processes that a test starts."""
 STARTUP = Path(__file__).parent / "startup"
@@ -56,8 +56,8 @@ class Source:
 
     @property
     def folder(self) -> str:
-        """Its package without the first part, with slashes."""
-        names = self.module.split(".")[1:]
+        """Its package without jmdp, with slashes."""
+        names = self.module.removeprefix("jmdp.").split(".")
         return "/".join(names if self.path.stem == "__init__" else names[:-1])
 
 
@@ -68,17 +68,19 @@ def _tree(path: Path) -> ast.Module:
 
 
 @cache
-def _sources(package: str) -> dict[str, list[Source]]:
+def _sources(packages: tuple[str, ...]) -> dict[str, list[Source]]:
     """Modules that define a name at their top level, without importing any of them."""
-    spec = importlib.util.find_spec(package)
-    assert spec is not None
-    assert spec.origin is not None
-    root, found = Path(spec.origin).parent, {}
-    for path in sorted(root.rglob("*.py")):
-        names = path.relative_to(root.parent).with_suffix("").parts
-        source = Source(".".join(names[:-1] if names[-1] == "__init__" else names), path)
-        for name in set(_DEFINED.findall(path.read_text("utf-8"))):
-            found.setdefault(name, []).append(source)
+    found: dict[str, list[Source]] = {}
+    for package in packages:
+        spec = importlib.util.find_spec(package)
+        if spec is None or spec.origin is None:
+            continue  # a process that does not start in the repository has no `reproduction`
+        root = Path(spec.origin).parent
+        for path in sorted(root.rglob("*.py")):
+            names = path.relative_to(root.parent).with_suffix("").parts
+            source = Source(".".join(names[:-1] if names[-1] == "__init__" else names), path)
+            for name in set(_DEFINED.findall(path.read_text("utf-8"))):
+                found.setdefault(name, []).append(source)
     return found
 
 
@@ -87,21 +89,21 @@ _DEFINED = re.compile(r"^(?:async def |def |class |)(\w+)\b(?= *[(:=\[])", re.MU
 
 def folder_of(bug: Bug) -> str | None:
     """Folder of the bug's function, without parsing a file if the name says enough; None if it cannot be planted."""
-    sources = _sources(PACKAGE).get(bug.function.split(".")[0], [])
+    sources = _sources(PACKAGES).get(bug.function.split(".")[0], [])
     try:
         return (sources[0] if len(sources) == 1 else source_of(bug)).folder
     except PlantingError:
         return None
 
 
-def source_of(bug: Bug, package: str = PACKAGE) -> Source:
+def source_of(bug: Bug, packages: tuple[str, ...] = PACKAGES) -> Source:
     """Return the module that has the bug's function; if several have one of this name, where the change applies."""
-    sources = _sources(package).get(bug.function.split(".")[0], [])
+    sources = _sources(packages).get(bug.function.split(".")[0], [])
     having = {source: found for source in sources if (found := _defined(_tree(source.path), bug.function))}
     if not having:
         raise PlantingError(
-            f"{bug.name!r}: {package} has no {bug.function}. If it was renamed or split, name the function that now "
-            "does this; if the behaviour is gone, delete the bug."
+            f"{bug.name!r}: {' and '.join(packages)} has no {bug.function}. If it was renamed or split, name the "
+            "function that now does this; if the behaviour is gone, delete the bug."
         )
     copies = deepcopy(list(having.values()))
     applies = [_edited(copy, bug, renamed=False) for copy in copies]
@@ -193,7 +195,7 @@ class _Finder:
 
 def plant(bug: Bug) -> None:
     """Plant a bug in this process, which must not have imported the package, and in those that it starts."""
-    assert PACKAGE not in sys.modules
+    assert not set(PACKAGES) & set(sys.modules)
     sys.meta_path.insert(0, _Finder(bug))  # type: ignore[arg-type]
     os.environ.update(_inherited(os.environ, bug))
     start = subprocess.Popen.__init__

@@ -118,12 +118,12 @@ def package(tmp_path_factory):
 )
 def test_bugs_that_cannot_be_planted_are_refused_by_name(package, function, change, said):
     with pytest.raises(PlantingError, match=said):
-        source_of(bug(function, change), package)
+        source_of(bug(function, change), (package,))
 
 
 def test_the_module_is_that_to_which_the_change_applies(package):
-    assert source_of(bug("largest", never("value > 0")), package).module == "toyshop.one"
-    assert source_of(bug("largest", instead("max(values)", "0")), package).module == "toyshop.two"
+    assert source_of(bug("largest", never("value > 0")), (package,)).module == "toyshop.one"
+    assert source_of(bug("largest", instead("max(values)", "0")), (package,)).module == "toyshop.two"
 
 
 def test_kernels_are_known():

@@ -81,8 +81,8 @@ def every_verb():
     given = {"seed": 0, "discount": 0.8, "horizon": 10}
     for simulator in (shop(), jmdp.simulators.ObjectSimulator(Queue, {"idle": 0, "serve": 1})):
         jmdp.compare_policies(simulator, policies, max_samples=64, **given)
-        jmdp.review(simulator, policies["all"], method=jmdp.RolloutValues(8), **given)
-        jmdp.visited_states(simulator, policies["all"], seed=0, count=3)
+        jmdp.review(simulator, policies["all"], method=jmdp.reviews.RolloutValues(8), **given)
+        jmdp.simulators.visited_states(simulator, policies["all"], seed=0, count=3)
     assert jmdp.review(WORLD.model, POLICY, seed=0, horizon=10, starts=[2]).exact
     jmdp.compare_runs(
         {"a": lambda luck: luck.uniform("x"), "b": lambda luck: luck.uniform("x") ** 2}, seed=0, max_samples=64
@@ -95,7 +95,7 @@ def a_checkpoint_has_one_user():
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "run.npz")
-        method = jmdp.Incremental(seed=5, updates=1_000, checkpoint=path)
+        method = jmdp.Incremental(seed=5, updates=1_000, path=path)
         first, again = (jmdp.evaluate(WORLD.model, POLICY, SHARED, method) for _ in range(2))
         assert np.array_equal(first.mean, again.mean)
         with reserved(path):
@@ -182,7 +182,7 @@ def gymnax():
 def nn():
     """The second run finds the first one's last checkpoint, and has nothing left to do."""
     with tempfile.TemporaryDirectory() as folder:
-        settings = jmdp.NeuralGram(seed=0, visits=30, updates=20, held_out=None, folder=folder)
+        settings = jmdp.NeuralGram(seed=0, visits=30, updates=20, held_out=None, path=folder)
         first, again = (jmdp.evaluate(shop(), filled_up, SHARED, settings, discount=0.5) for _ in range(2))
     state = np.array([4.0])
     assert first.at(state).gap(0, 0, 1).std == again.at(state).gap(0, 0, 1).std
@@ -192,7 +192,7 @@ def onnx():
     """A network without weights."""
     from onnx import TensorProto, helper
 
-    from jmdp.models.actors.onnx_policies import onnx_session
+    from jmdp.models.actors.trained_policies import onnx_session
 
     both = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 2]) for name in ("obs", "logits")]
     graph = helper.make_graph([helper.make_node("Tanh", ["obs"], ["logits"])], "policy", both[:1], both[1:])
@@ -213,7 +213,7 @@ def tracking():
 
 def ray():
     """The same answer as without a pool."""
-    with jmdp.RayPool(workers=1) as pool:
+    with jmdp.distribute.RayPool(workers=1) as pool:
         one, other = (jmdp.compare(shop(), policy=filled_up, discount=0.8, seed=0, pool=p) for p in (None, pool))
     assert repr(one) == repr(other)
 
@@ -222,7 +222,7 @@ def study():
     """Results are read as they were written, also after a second call."""
     with tempfile.TemporaryDirectory() as folder:
         states = [np.array([float(stock)]) for stock in range(4)]
-        given = {"discount": 0.8, "seed": 0, "path": folder, "budget": 64, "progress": False}
+        given = {"discount": 0.8, "seed": 0, "path": folder, "max_samples": 64, "progress": False}
         first, again = (jmdp.study(shop(), filled_up, states, **given).to_dataframe() for _ in range(2))
         assert len(first) == 8
         assert first.equals(again)
@@ -236,17 +236,6 @@ def storm():
         assert jmdp.Marginals.from_storm(path, 0.5).shape == (2, 1)
 
 
-def convex():
-    """Rewards without which no cone would be needed are no test of the solver."""
-    method = jmdp.LinearProjected(features.OneHot(), solver="convex")
-    assert jmdp.evaluate(WORLD.model, POLICY, SHARED, method).outcome.successful
-    import cvxpy
-
-    x = cvxpy.Variable((2, 2), PSD=True)
-    cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(x + np.eye(2)))).solve(solver="CLARABEL")
-    np.testing.assert_allclose(x.value, 0, atol=1e-4)
-
-
 def plot():
     from matplotlib import pyplot
 
@@ -255,14 +244,14 @@ def plot():
 
 
 def report():
-    from jmdp.experiments.reproduction.report import html
+    from jmdp.show.reports.page import html_of
 
-    assert "<html" in html([], quick=True)
+    assert "<html" in html_of(jmdp.compare(shop(), policy=filled_up, discount=0.8, seed=0))
 
 
 CHECKS = {
     check.__name__: check
-    for check in (core, io, cli, gym, atari, jax, gymnax, nn, onnx, tracking, ray, study, storm, convex, plot, report)
+    for check in (core, io, cli, gym, atari, jax, gymnax, nn, onnx, tracking, ray, study, storm, plot, report)
 }
 
 

@@ -21,7 +21,6 @@ DISTRIBUTIONS = {
 }  # fmt: skip
 """Of modules whose name is not that of the distribution."""
 NOT_IMPORTED = {
-    "clarabel": "the solver that cvxpy is told to take",
     "h5netcdf": "xarray writes netCDF with it",
     "h5py": "h5netcdf writes HDF5 with it",
     "six": "gymnax imports it without saying so",

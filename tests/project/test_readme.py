@@ -70,7 +70,7 @@ def test_readme_numbers_are_those_of_the_run():
 
     world = jmdp.worlds.inventory(capacity=10)
     rules = {"old": world.policies["base_stock"], "new": world.policies["reorder"]}
-    result = jmdp.evaluate(world.model, rules, jmdp.Synchronous(), start=world.start)
+    result = jmdp.evaluate(world.model, rules, jmdp.Synchronous(), starts=world.start)
     gap = result.gap("start", "new", "old")
     said = re.search(
         r"better by (\S+) on average.*standard deviations of (\d+)\s+and (\d+), .* gap is\s+(\S+), not (\d+)\.",

@@ -93,7 +93,7 @@ def test_the_default_tolerance_is_met_on_the_worlds_up_to_discount_9999():
         jmdp.worlds.anti_correlated_bandit(discount=0.9999),
     ):
         for policy in world.policies.values():
-            assert jmdp.evaluate(world.model, policy, jmdp.Local()).outcome is jmdp.Outcome.CONVERGED
+            assert jmdp.evaluate(world.model, policy, jmdp.Local()).outcome is jmdp.results.Outcome.CONVERGED
 
 
 def test_p1_for_jipe():
@@ -235,7 +235,7 @@ def test_p3_never_hangs_and_never_claims_too_much(tolerance, discount):
     policy = jmdp.TabularPolicy([[0.4, 0.6], [0.5, 0.5]])
     for coupling in COUPLINGS:
         result = jmdp.evaluate(model, policy, coupling, jmdp.ExactPairs(tolerance=tolerance), throw=False)
-        assert result.outcome is jmdp.Outcome.STALLED
+        assert result.outcome is jmdp.results.Outcome.STALLED
         errors = result.certificate.covariance_error
         assert np.isfinite(errors).all()
         assert errors.max() > 0
@@ -268,7 +268,7 @@ def test_p4_questions_are_answered_in_three_values():
                 answer = interval.exceeds(threshold)
                 asked[answer] += 1
                 if interval.low <= threshold < interval.high:
-                    assert answer is jmdp.Verdict.UNKNOWN
+                    assert answer is jmdp.results.Verdict.UNKNOWN
                 else:
                     assert bool(answer) == (right > exact(threshold))
     assert min(asked.values()) >= 100

@@ -21,13 +21,12 @@ from scipy.stats import binom
 
 import jmdp
 from jmdp.comparisons.compare import action_question
+from jmdp.comparisons.question import ComparisonSettings
 from jmdp.comparisons.sampling import comparison_of
-from jmdp.comparisons.settings import Settings
 from jmdp.simulators import FunctionSimulator
-from jmdp.simulators.candidates import action_labels
-from jmdp.simulators.draws import ENDED, Draws
-from jmdp.simulators.simulator import Simulator
-from jmdp.statistics.drawn_samples import DrawnSamples, Sampled
+from jmdp.simulators.rollouts.draws import ENDED, Draws
+from jmdp.simulators.simulator import Simulator, action_labels
+from jmdp.statistics.drawn_evaluation import DrawnSamples, SamplingState
 from jmdp.statistics.means import looks
 
 ALWAYS = ("mean", "gap mean", "P(better)", "P(worse)", "95% quantile of regret", "unseen", "decision")
@@ -141,7 +140,7 @@ def batches(budget: int):
             return
 
 
-def outside(found: jmdp.Comparison, distribution: Distribution, truth: dict[str, float]) -> set[str]:
+def outside(found: jmdp.comparisons.Comparison, distribution: Distribution, truth: dict[str, float]) -> set[str]:
     """The kinds of intervals that leave out the truth now, or have one although they cannot."""
     best, other = ("0", "1") if distribution.mean > 0 else ("1", "0")
     gap, regret = found.gap(best, other), found.regret(best)
@@ -168,7 +167,7 @@ def outside(found: jmdp.Comparison, distribution: Distribution, truth: dict[str,
     for action, mean in ((0, distribution.mean), (1, 0.0)):
         if not found.mean_of(action).low <= mean <= found.mean_of(action).high:
             missed.add("mean")
-    seen = (found.draws.returns[:, 0] - found.draws.returns[:, 1] < -2).any()
+    seen = (found.summary.samples.returns[:, 0] - found.summary.samples.returns[:, 1] < -2).any()
     if distribution.crash > found.unseen and not seen:
         missed.add("unseen")
     if found.best == other and (seen or not distribution.crash or found.firm or found.break_even >= 3.01):
@@ -192,7 +191,7 @@ def watched(distribution: Distribution, runs: int, budget: int, seed: int) -> Ra
     for run in range(runs):
         rng = np.random.default_rng([seed, run])
         assume = jmdp.Assumptions(return_range=distribution.return_range)
-        settings = Settings(seed=run, coupling=jmdp.Synchronous(), assume=assume)
+        settings = ComparisonSettings(seed=run, coupling=jmdp.Synchronous(), assume=assume)
         question = action_question(Given(), lambda state: 0, None, None, None, settings)
         samples, missed, stopped, n = DrawnSamples(2), set(), None, 0
         for count in batches(budget):
@@ -202,7 +201,7 @@ def watched(distribution: Distribution, runs: int, budget: int, seed: int) -> Ra
             drawn = Draws(returns, ends, gains, float(np.abs(returns).max()), 2 * count, 0, True)
             samples = samples.with_block((0, 1), drawn)
             n += count
-            found = comparison_of(question, Sampled(samples, (0, 1)))
+            found = comparison_of(question, SamplingState(samples, (0, 1)))
             missed |= outside(found, distribution, truth)
             if stopped is None and found.best is not None:
                 stopped = n

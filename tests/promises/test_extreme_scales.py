@@ -143,7 +143,7 @@ def two_policies(rng, coupling, checks):
     ):
         method = jmdp.ExactPairs(order=order, max_sweeps=3000)
         try:
-            result = jmdp.evaluate(model, policies, coupling, method, start=start, throw=False, **asked)
+            result = jmdp.evaluate(model, policies, coupling, method, starts=start, throw=False, **asked)
         except SettingsError:  # moments of this order can overflow
             return "refused"
         checks.looked += 8 * S
@@ -179,7 +179,7 @@ def hold(method, models, seed):
 @pytest.fixture(autouse=True)
 def _short_series(monkeypatch):
     """Weights of LinearProjected may be of any series: what it leaves out is in the contraction that is measured."""
-    monkeypatch.setattr("jmdp.methods.linear_projected.pair_weights._MOST_STEPS", 200)
+    monkeypatch.setattr("jmdp.methods.linear_projected.pair_steps._MOST_STEPS", 200)
 
 
 @pytest.mark.parametrize("method", MODELS, ids=lambda method: method.__name__)

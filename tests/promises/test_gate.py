@@ -19,11 +19,10 @@ from scipy.stats import binom, t
 from drawn_returns import SEQUENTIAL, block, summary
 from jmdp.base.interval import Estimate, Verdict
 from jmdp.statistics import pair_means
-from jmdp.statistics.drawn_samples import DrawnSamples
-from jmdp.statistics.margins import Margin
+from jmdp.statistics.drawn_evaluation import DrawnSamples
 from jmdp.statistics.means import FIXED, looks
 from jmdp.statistics.pair_means import PairMeans
-from jmdp.statistics.selection import Decision, SelectionRule
+from jmdp.statistics.selection import Conclusion, Margin, SelectionRule
 
 MARGINS = ("2%", "5%", 2.0, 5.0)
 BUDGET = 10_000  # pairs, the default of `jmdp gate`
@@ -71,7 +70,7 @@ def gate(returns, margin, return_range=None):
     rule = SelectionRule(alternatives=2, baseline=0, margin=Margin.of(margin))
     for n in takewhile(lambda n: n <= len(returns), dropwhile(lambda n: n < FIRST, looks())):
         standing = rule.examine(0, (0, 1), *loss_limits(returns[:n], rule, return_range))
-        if standing.decision is Decision.MARGIN:
+        if standing.decision is Conclusion.MARGIN:
             return Verdict.NO if standing.low[1] > 0 else Verdict.YES, n
     return Verdict.UNKNOWN, len(returns)
 

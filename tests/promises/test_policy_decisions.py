@@ -17,8 +17,8 @@ from scipy.stats import t as student
 
 import jmdp
 from jmdp.comparisons.compare_policies import policy_question
+from jmdp.comparisons.question import ComparisonSettings
 from jmdp.comparisons.sampling import answer
-from jmdp.comparisons.settings import Settings
 from jmdp.statistics.means import looks as schedule
 from reference.episodes import gap_moments
 
@@ -42,7 +42,7 @@ def problem(seed, S=6, K=4, A=2, discount=0.7, opposite=False):
 
 def question(model, pair, seed, samples, **settings):
     given = {"seed": seed, "coupling": SHARED, "max_samples": samples} | settings
-    return policy_question(model, pair, STARTS, None, "old", Settings(**given))
+    return policy_question(model, pair, STARTS, None, "old", ComparisonSettings(**given))
 
 
 def looks(model, pair, seed, samples):
@@ -65,7 +65,7 @@ def watch(runs, samples, opposite=False):
             interval = found.gap("new", "old").mean_interval
             missed |= interval is not None and mean not in interval  # samples with too long tails have none
         ever += missed
-        gaps = found.draws.returns[:, 1] - found.draws.returns[:, 0]
+        gaps = found.summary.samples.returns[:, 1] - found.summary.samples.returns[:, 0]
         fixed = student.ppf(0.975, len(gaps) - 1) * gaps.std(ddof=1) / math.sqrt(len(gaps))
         widths.append(found.gap("new", "old").mean_interval.width / 2 / fixed)
     return ever, float(np.median(widths))

@@ -46,7 +46,7 @@ def hold_against_rationals(seeds):
         model, policies, start = several_policies(seed)
         order = 2 + seed % 3
         method = jmdp.ExactPairs(order=order)
-        result = jmdp.evaluate(model, policies, coupling, method, start=start, throw=False)
+        result = jmdp.evaluate(model, policies, coupling, method, starts=start, throw=False)
         truth = PolicyTruth(model, list(policies.values()), coupling)
         found = violations(result, truth, order) + start_violations(result, truth, start, order)
         assert found == [], f"seed {seed}, {coupling}"
@@ -67,7 +67,7 @@ def hold_horizons_against_rationals(seeds):
             for name, policy in policies.items()
         }
         method = jmdp.ExactPairs(order=order)
-        result = jmdp.evaluate(model, policies, coupling, method, start=start, **settings)
+        result = jmdp.evaluate(model, policies, coupling, method, starts=start, **settings)
         truth = PolicyTruth(model, list(steps.values()), coupling, horizon=horizon, final=final, discount=discount)
         found = violations(result, truth, order) + start_violations(result, truth, start, order)
         assert found == [], f"seed {seed}, {coupling}, {settings}"
@@ -148,7 +148,7 @@ def test_distributions_of_gaps_hold_against_enumeration(seed, coupling):
     )
     policies = {name: jmdp.TabularPolicy(rng.dirichlet(np.ones(A), size=S)) for name in ("old", "new")}
     start = np.array([0.5, 0.25, 0.25, 0, 0])
-    result = jmdp.evaluate(model, policies, coupling, jmdp.ExactDistribution(tolerance=0.01), start=start)
+    result = jmdp.evaluate(model, policies, coupling, jmdp.ExactDistribution(tolerance=0.01), starts=start)
     tables = list(policies.values())
     futures = {s: enumerated_gaps(model, tables[1], tables[0], coupling, s) for s in range(3)}
     mixed: dict = {}
@@ -185,9 +185,9 @@ def test_samples_agree_with_the_exact_answer(coupling):
     """At 4.9 standard errors: some 300 intervals raise a false alarm with probability 3e-4. Seeds are fixed."""
     for seed in range(3):
         model, policies, start = several_policies(seed, discounts=(0.0, 0.3, 0.9))
-        exact = jmdp.evaluate(model, policies, coupling, start=start)
+        exact = jmdp.evaluate(model, policies, coupling, starts=start)
         method = jmdp.MonteCarlo(seed=seed, samples=4000, confidence=1 - 1e-6)
-        sampled = jmdp.evaluate(model, policies, coupling, method, start=start)
+        sampled = jmdp.evaluate(model, policies, coupling, method, starts=start)
         for name in ("mean", "covariance"):
             right, found = getattr(exact, name), getattr(sampled, name)
             off = np.broadcast_to(getattr(sampled.certificate, f"{name}_error"), found.shape)
@@ -203,7 +203,7 @@ def test_equal_policies_have_a_gap_of_exactly_zero(kind, policy_luck):
     one, other = world.policies[name], jmdp.TabularPolicy(world.policies[name].probs.copy())
     policies = {"old": one, "same": other, "third": world.policies["never"]}
     for method in (jmdp.ExactPairs(order=3), jmdp.ExactDistribution(), jmdp.MonteCarlo(seed=0, samples=200)):
-        result = jmdp.evaluate(world.model, policies, kind(policy_luck=policy_luck), method, start=world.start)
+        result = jmdp.evaluate(world.model, policies, kind(policy_luck=policy_luck), method, starts=world.start)
         for state in ("0", "start"):
             gap = result.gap(state, "same", "old")
             assert gap.mean == gap.variance == 0
@@ -211,7 +211,7 @@ def test_equal_policies_have_a_gap_of_exactly_zero(kind, policy_luck):
             if not isinstance(method, jmdp.ExactPairs):
                 assert float(gap.distribution().ties()) == 1
             assert result.gap(state, "third", "old").variance > 0
-    split = jmdp.evaluate(world.model, policies, kind(policy_luck=policy_luck), start=world.start).variance_split(0, 1)
+    split = jmdp.evaluate(world.model, policies, kind(policy_luck=policy_luck), starts=world.start).variance_split(0, 1)
     assert split.within == split.between == 0
 
 
@@ -254,11 +254,11 @@ def test_compare_agrees_with_a_finite_horizon():
     world = jmdp.worlds.inventory(6)
     policy, horizon = world.policies["base_stock"], 12
     exact = jmdp.evaluate(world.model, policy, jmdp.Synchronous(), horizon=horizon)
-    drawn = jmdp.compare(world.model, policy, state="3", seed=1, horizon=horizon, samples=4000).draws.returns
+    drawn = jmdp.compare(world.model, policy, state="3", seed=1, horizon=horizon, samples=4000).summary.samples.returns
     np.testing.assert_array_less(np.abs(drawn.mean(axis=0) - exact.mean[3]), 5 * drawn.std(axis=0) / np.sqrt(4000))
     policies = {name: world.policies[name] for name in ("base_stock", "reorder")}
-    exact = jmdp.evaluate(world.model, policies, jmdp.Synchronous("shared"), horizon=horizon, start=world.start)
-    compared = jmdp.compare_policies(world, policies, seed=1, horizon=horizon, samples=4000).draws.returns
+    exact = jmdp.evaluate(world.model, policies, jmdp.Synchronous("shared"), horizon=horizon, starts=world.start)
+    compared = jmdp.compare_policies(world, policies, seed=1, horizon=horizon, samples=4000).summary.samples.returns
     gaps = compared[:, 0] - compared[:, 1]
     gap = exact.gap("start", 0, 1)
     assert abs(gaps.mean() - gap.mean) < 5 * gaps.std() / np.sqrt(len(gaps))
@@ -266,7 +266,7 @@ def test_compare_agrees_with_a_finite_horizon():
 
 def test_exports_are_by_policy():
     world = jmdp.worlds.inventory(4)
-    result = jmdp.evaluate(world.model, dict(world.policies), jmdp.Local(), start=world.start)
+    result = jmdp.evaluate(world.model, dict(world.policies), jmdp.Local(), starts=world.start)
     frame = result.to_dataframe()
     assert frame.index.names == ["state", "policy"]
     assert ("start", "never") in frame.index
@@ -284,8 +284,8 @@ def test_what_is_asked_for_wrongly_is_refused():
         jmdp.evaluate(model, policies, jmdp.Local(), jmdp.JIPE())
     with pytest.raises(ModelError, match=r"does not cover a finite horizon.*Use ExactPairs\(\)"):
         jmdp.evaluate(model, policies["never"], jmdp.Local(), jmdp.MonteCarlo(seed=1), horizon=3)
-    with pytest.raises(SettingsError, match="start=… requires several policies"):
-        jmdp.evaluate(model, policies["never"], jmdp.Local(), start=world.start)
+    with pytest.raises(SettingsError, match="starts=… requires several policies"):
+        jmdp.evaluate(model, policies["never"], jmdp.Local(), starts=world.start)
     with pytest.raises(PolicyError, match="dictionary from names"):
         jmdp.evaluate(model, {}, jmdp.Local())
     with pytest.raises(PolicyError, match="policy is a str"):

@@ -46,7 +46,7 @@ def some_problem(rng, coupling):
     gamma = float(rng.choice([0.0, 0.5, 0.9, 0.999, 1e-160]))
     reward = rng.normal(size=(S, K, A)) * 10.0 ** rng.choice([0.0, 6.0, 10.0, 50.0, 100.0], size=(1, 1, A))
     model = jmdp.TabularJMDP(np.broadcast_to(rows, (S, K)), reward, rng.integers(0, S, (S, K, A)), gamma)
-    asked = {"start": rng.dirichlet(np.ones(S))}
+    asked = {"starts": rng.dirichlet(np.ones(S))}
     if rng.random() < 0.3:
         asked |= {"horizon": int(rng.integers(1, 4)), "discount": float(rng.choice([gamma, 1.0]))}
     return model, [jmdp.TabularPolicy(table) for table in policies], asked
@@ -67,7 +67,7 @@ def hold(numbers):
             continue
         over = {name: asked[name] for name in ("horizon", "discount") if name in asked}
         truth = PolicyTruth(model, policies, coupling, **over)
-        wrong = violations(result, truth, order) + start_violations(result, truth, asked["start"], order)
+        wrong = violations(result, truth, order) + start_violations(result, truth, asked["starts"], order)
         missed += [f"[42, {i}] {coupling}: {what}" for what in wrong]
         ended[result.outcome.name] += 1
     print(f"{len(numbers)} problems, {len(missed)} miss; {dict(ended)}")

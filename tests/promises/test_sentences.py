@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import jmdp
-from jmdp.cli.evaluation_report import EvaluationReport
-from jmdp.reports.evaluation_page import page
-from jmdp.reports.page import Number
+from jmdp.cli.commands.evaluate import EvaluationReport
+from jmdp.show.reports.evaluation_page import page
+from jmdp.show.reports.page import Number
 from reference.printed import FLOAT, NUMBER, claimed, is_true, read
 from reference.review_values import ReviewTruth, distributions, fraction
 from sample_models import extreme_problem, extreme_row
@@ -107,10 +107,10 @@ def actions(rng, read: Read) -> None:
         best = int(np.argsort(-result.mean[at], kind="stable")[0])
         if A == 2:
             read.gap(shown.verdict[:1].lower() + shown.verdict[1:], q[best] - q[1 - best])
-            for row in shown.tables[0].rows:
-                a = [result.actions.name(i) for i in range(A)].index(row[0].removesuffix(" (largest mean)"))
-                if isinstance(row[1], Number):
-                    read.number(row[1].value, q[a], 6, "cell of the page")
+            for row in shown.tables[1].rows[:A]:
+                a = [result.actions.name(i) for i in range(A)].index(row[1])
+                if isinstance(row[2], Number):
+                    read.number(row[2].value, q[a], 6, "cell of the page")
     rows = EvaluationReport(result, model, policy, state, range(A)).text().partition("mean return in state")[2]
     for text, right in zip(re.findall(NUMBER, rows.splitlines()[1].partition(" ")[2]), q, strict=True):
         read.number(text, right, 6, rows.splitlines()[1])
@@ -125,7 +125,7 @@ def policies(rng, read: Read) -> None:
     start = rng.dirichlet(np.ones(S))
     method = jmdp.ExactPairs(tolerance=float(rng.choice([1e-10, 1e-2])), max_sweeps=int(rng.choice([1, 5, 50])))
     result = jmdp.evaluate(
-        model, {"one": one, "other": other}, jmdp.Synchronous(), method, start=start, throw=False, progress=False
+        model, {"one": one, "other": other}, jmdp.Synchronous(), method, starts=start, throw=False, progress=False
     )
     gaps = [fraction(x - y) for x, y in zip(value_of(model, one).value, value_of(model, other).value, strict=True)]
     (weights,) = distributions([start])

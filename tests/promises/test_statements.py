@@ -309,7 +309,7 @@ def test_public_functions_state_these_intervals(call, settings, sampling):
     """They depend on the gaps only, which are the same for the three functions' tables up to the seeds."""
     law = LAWS["exponential"]
     found = call(law, seed=3, **settings)
-    gaps = np.diff(found.draws.returns[:, [found.actions.index("old"), found.actions.index("new")]])
+    gaps = np.diff(found.summary.samples.returns[:, [found.alternatives.index("old"), found.alternatives.index("new")]])
     below, above = sampling.mean_errors(gaps, 0.05)
     stated = found.gap("new", "old").mean_interval
     assert found.samples >= 100
@@ -351,7 +351,7 @@ def test_public_sentences_on_unseen_losses_are_true(name):
     settings = {"max_samples": 300, "progress": False}
     found = [jmdp.compare_runs(runs, seed=seed, **settings) for seed in range(200)]
     verdict = np.array([one.best is not None for one in found])
-    seen = np.array([(np.abs(one.draws.returns) < rare.size / 2).any() for one in found])
+    seen = np.array([(np.abs(one.summary.samples.returns) < rare.size / 2).any() for one in found])
     excused = np.array(
         [one.best == "new" and one.break_even < rare.loss - advantage and rare.chance <= one.unseen for one in found]
     )

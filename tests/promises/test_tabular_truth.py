@@ -129,7 +129,7 @@ DOORS = {
 # --------------------------------------------------------------------------------------------------- the answers
 
 
-def off_by(returns: Any, exact: jmdp.Evaluation, state: int) -> dict[str, float]:
+def off_by(returns: Any, exact: jmdp.results.Evaluation, state: int) -> dict[str, float]:
     """How many standard errors each mean, gap mean, gap variance and correlation is off."""
     n, A = returns.shape
     found: dict[str, float] = {}
@@ -159,7 +159,7 @@ def exact():
     return lambda coupling: known[repr(coupling)]
 
 
-def draw(simulator: Simulator, state: Any, coupling: Coupling, samples: int, seed: int) -> jmdp.Comparison:
+def draw(simulator: Simulator, state: Any, coupling: Coupling, samples: int, seed: int) -> jmdp.comparisons.Comparison:
     return jmdp.compare(
         simulator,
         POLICY,
@@ -182,7 +182,7 @@ CASES = [
 
 
 @cache
-def _drawn(door: str, coupling: Coupling) -> jmdp.Comparison:
+def _drawn(door: str, coupling: Coupling) -> jmdp.comparisons.Comparison:
     make, samples = DOORS[door]
     return draw(*make(MODEL, START), coupling, samples, seed=31)
 
@@ -191,7 +191,7 @@ def _drawn(door: str, coupling: Coupling) -> jmdp.Comparison:
 def test_compare_agrees_with_exact_pairs(door, coupling, exact):
     found = _drawn(door, coupling)
     assert found.samples == DOORS[door][1]
-    far = off_by(found.draws.returns, exact(coupling), START)
+    far = off_by(found.summary.samples.returns, exact(coupling), START)
     assert len(far) == 22
     assert max(far.values()) < 5, far
 
@@ -201,15 +201,15 @@ def test_couplings_can_be_told_apart(exact):
     for i, coupling in enumerate(COUPLINGS):
         found = _drawn("table", coupling)
         for j, other in enumerate(COUPLINGS):
-            far = max(off_by(found.draws.returns, exact(other), START).values())
+            far = max(off_by(found.summary.samples.returns, exact(other), START).values())
             assert far < 5 if i == j else far > 3, (coupling, other, far)
 
 
 def test_a_replayed_environment_that_says_what_its_state_is_tells_the_truth(exact):
     """Under Local, states met on two ways are one: only the digest can tell."""
     found = draw(*through_replay(MODEL, START), jmdp.Local(), 96, seed=33)
-    assert max(off_by(found.draws.returns, exact(jmdp.Local()), START).values()) < 5
-    assert found.draws.shared_steps > 0
+    assert max(off_by(found.summary.samples.returns, exact(jmdp.Local()), START).values()) < 5
+    assert found.summary.samples.shared_steps > 0
 
 
 def test_an_environment_is_taken_as_it_stands(exact):
@@ -225,7 +225,7 @@ def test_an_environment_is_taken_as_it_stands(exact):
         horizon=HORIZON,
         progress=False,
     )
-    assert max(off_by(found.draws.returns, exact(jmdp.Synchronous()), START).values()) < 5
+    assert max(off_by(found.summary.samples.returns, exact(jmdp.Synchronous()), START).values()) < 5
     assert env.s == START
 
 

@@ -103,7 +103,7 @@ def distribution_violations(distribution, truth, name):
     for p in PROBABILITIES:
         check(f"quantile({p})", distribution.quantile(p), quantile(truth, Fraction(p)))
         check(f"cvar({p})", distribution.cvar(p), cvar(truth, Fraction(p)))
-    if isinstance(distribution, jmdp.GapDistribution):
+    if isinstance(distribution, jmdp.results.GapDistribution):
         check("superiority", distribution.superiority(), 1 - cdf(truth, 0))
         check("ties", distribution.ties(), truth.get(Fraction(0), Fraction(0)))
         check("inferiority", distribution.inferiority(), cdf(truth, 0, strictly=True))

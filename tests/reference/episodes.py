@@ -1,7 +1,7 @@
 """Several policies on a table: exact moments of their gap, and episodes one number at a time.
 
 `gap_moments` solves for the gap of two policies on pairs of states. `episode_return` is the slow twin of
-`jmdp.methods.kernels.policies`: the same numbers by Python's integers.
+`jmdp.methods.kernels.branches`: the same numbers by Python's integers.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jmdp.statistics.anytime import Unseen, with_largest_loss
 from jmdp.statistics.means import Sampling
-from jmdp.statistics.unseen import Unseen, with_largest_loss
 
 _COLUMNS = 250
 """Comparisons simulated at a time."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 import jmdp
-from jmdp.simulators.pair_walks import PairWalks
+from jmdp.simulators.rollouts.pair_walks import PairWalks
 
 
 def table_walks(

@@ -1,4 +1,4 @@
-"""Pairs of walks in plain Python: the slow twin of `jmdp.simulators.pair_walks`.
+"""Pairs of walks in plain Python: the slow twin of `jmdp.simulators.rollouts.pair_walks`.
 
 Nothing is merged, no digest is spared and no state is used up. A branch is told its keys and nothing else of the other:
 that branches which have met are one must follow from equal keys alone.

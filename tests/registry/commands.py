@@ -18,11 +18,10 @@ SLOTS = {
     "margin": ["5%", "0.1"],
     "study": ["study.toml"],
     "out": ["out"],
-    "experiment": ["chain_correlation"],
 }
 """Valid arguments; the first of each is used unless another is asked for."""
 
-FILES = {"study.toml": 'env = "world:inventory"\npolicy = "uniform"\nstates = [0, 3]\nbudget = 40\nhorizon = 4\n'}
+FILES = {"study.toml": 'env = "world:inventory"\npolicy = "uniform"\nstates = [0, 3]\nmax_samples = 40\nhorizon = 4\n'}
 """What the calls read."""
 
 
@@ -56,7 +55,6 @@ COMMANDS = {
     "study": Call("{study} --out {out}", "2 states of"),
     "gate": Call(f"{{env}} --old {{policy}} --new {{policy}} --margin {{margin}} {SAMPLING}", "margin"),
     "check": Call("{env} --steps 3", "no faults"),
-    "reproduce": Call("{experiment} --quick --out {out}", "reproduced"),
 }
 
 

@@ -99,7 +99,7 @@ def _neural(pool: int | None = None, saved: bool = False) -> Call:
     def call(folder: Path) -> Any:
         method = jmdp.NeuralGram(
             seed=1, updates=300, visits=100, length=4, spacing=2, held_out=8, rank=4, batch=32, pool=pool,
-            folder=folder / "run" if saved else None,
+            path=folder / "run" if saved else None,
         )  # fmt: skip
         return jmdp.evaluate(simulator(), zero, jmdp.Synchronous(), method, discount=0.5, throw=False, progress=False)
 
@@ -130,7 +130,7 @@ METHODS = {
         memory=(13_600_000, r"ExactDistribution on 25 states needs 13 MiB.*Use MonteCarlo\(seed=…\)"),
     ),
     "ReachablePairs": Registered(
-        settings={"state": "left", "tolerance": 0.1, "max_states": 10, "memory_budget": 10**8, "seconds": 10.0},
+        settings={"state": "left", "tolerance": 0.1, "max_states": 10, "memory_budget": 10**8, "max_seconds": 10.0},
         contract=jmdp.ReachablePairs("2"),
         interrupted={"ReachablePairs": _reachable},
         one_state=True,
@@ -161,17 +161,17 @@ METHODS = {
             "sampling": BlockSampling(),
             "centred": True,
             "averaging": True,
-            "checkpoint": None,
+            "path": None,
             "checkpoint_seconds": 10.0,
             "memory_budget": 10**8,
         },
         contract=jmdp.Incremental(seed=5, updates=400_000),
         interrupted={
             "Incremental": _on_table(20, 0.9, jmdp.Incremental(seed=1, updates=4_000_000)),
-            "Incremental(checkpoint=…)": _on_table(
+            "Incremental(path=…)": _on_table(
                 20, 0.9,
                 lambda folder: jmdp.Incremental(
-                    seed=1, updates=4_000_000, checkpoint=folder / "run.npz", checkpoint_seconds=0.1
+                    seed=1, updates=4_000_000, path=folder / "run.npz", checkpoint_seconds=0.1
                 ),
             ),
         },
@@ -187,7 +187,6 @@ METHODS = {
             "target": "covariance",
             "samples": None,
             "seed": None,
-            "solver": "projected",
             "tolerance": 1e-6,
             "max_sweeps": 50,
             "memory_budget": 10**9,
@@ -209,10 +208,10 @@ METHODS = {
         settings={
             **dict.fromkeys(("seed", "visits", "spacing", "length", "repeats", "steps", "updates", "batch"), 8),
             **dict.fromkeys(("learning_rate", "weight_decay", "dropout", "target_averaging", "mean_rate"), 0.5),
-            **{"kernel": "sum", "rank": 4, "encoder": None, "held_out": 4, "patience": 4, "pool": None, "folder": None},
+            **{"kernel": "sum", "rank": 4, "encoder": None, "held_out": 4, "patience": 4, "pool": None, "path": None},
         },
         contract=None,
-        interrupted={"NeuralGram": _neural(pool=2), "NeuralGram(folder=…)": _neural(saved=True)},
+        interrupted={"NeuralGram": _neural(pool=2), "NeuralGram(path=…)": _neural(saved=True)},
         couplings=_SHARING,
         needs_seed=True,
     ),

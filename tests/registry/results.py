@@ -125,7 +125,7 @@ def kinds(case: Case) -> dict[str, Callable[[], Any]]:
     model, p, q = case.table(), case.policy(), case.policy(1)
     both = {"p": p, first: q, "p again": p}
     coupling = [jmdp.Local(), jmdp.Independent(policy_luck="shared"), jmdp.Local(policy_luck="shared")][seed % 3]
-    start = {"start": np.array([0.5, 0.5, 0.0, 0.0])}
+    start = {"starts": np.array([0.5, 0.5, 0.0, 0.0])}
     sampled = jmdp.MonteCarlo(seed=seed, samples=20)
     evaluations: dict[str, tuple[Any, Any, dict[str, Any]]] = {
         "ExactPairs": (p, jmdp.ExactPairs(), {}),
@@ -142,7 +142,7 @@ def kinds(case: Case) -> dict[str, Callable[[], Any]]:
         "LinearProjected, one-hot": (p, jmdp.LinearProjected(features.OneHot()), {"coupling": jmdp.Local()}),
     }
 
-    def evaluated(policy: Any, method: Any, more: dict[str, Any]) -> Callable[[], jmdp.Evaluation]:
+    def evaluated(policy: Any, method: Any, more: dict[str, Any]) -> Callable[[], jmdp.results.Evaluation]:
         return lambda: jmdp.evaluate(model, policy, **{"coupling": coupling, "method": method, "throw": False, **more})
 
     walk, policies = Walk(case.names, case.title), case.policies
@@ -177,10 +177,12 @@ def kinds(case: Case) -> dict[str, Callable[[], Any]]:
             **common,
         ),
         "comparison compare_runs, one number": lambda: jmdp.compare_runs(case.single_runs, minimize=True, **fixed),
-        "review": lambda: jmdp.review(walk, up, method=jmdp.RolloutValues(2 + seed % 38), **steps),
+        "review": lambda: jmdp.review(walk, up, method=jmdp.reviews.RolloutValues(2 + seed % 38), **steps),
         "review of a table": lambda: jmdp.review(model, p, starts=[0], reference=[0] * 4, **steps),
         "reviews": lambda: jmdp.review(walk, down, episodes=6, **steps),
-        "study": lambda: jmdp.study(walk, up, {first: (0, 0)}, seed=seed, budget=64, path=folder(), progress=False),
+        "study": lambda: jmdp.study(
+            walk, up, {first: (0, 0)}, seed=seed, max_samples=64, path=folder(), progress=False
+        ),
         "learned": lambda: learned(case),
     }
 
@@ -230,8 +232,8 @@ def calibration(seed: int) -> Calibration:
 def learned(case: Case, *, held_out: bool = True) -> Any:
     """A learned evaluation without its network, with or without a calibration."""
     from jmdp.methods.neural_gram import LearnedEvaluation, NeuralGram
-    from jmdp.results.learning_curve import LearningCurve
-    from jmdp.results.outcome import Outcome
+    from jmdp.results.certificate import Outcome
+    from jmdp.results.result import LearningCurve
 
     walk = Walk(case.names, case.title)
     curve = LearningCurve(("mean",), np.array([40.0]), np.ones((1, 1)), np.ones((1, 1)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import jmdp
-from jmdp.reports.writing import _MODULES
 from jmdp.results.result import Result
+from jmdp.show.reports.page import _MODULES
 from registry.methods import METHODS
 from registry.results import KINDS, SAVED, made
 
@@ -38,5 +38,5 @@ def test_one_protocol_of_results(kind):
     assert result.to_xarray().sizes
     assert "<p>" in result._repr_html_()
     assert result.plot().axes
-    if isinstance(result, jmdp.Evaluation | jmdp.Comparison):
+    if isinstance(result, jmdp.results.Evaluation | jmdp.comparisons.Comparison):
         assert isinstance(result, Result)

@@ -175,7 +175,11 @@ def ranked(name: str, episodes: int, seed: int = 0, most: int = 0) -> Ranks:
     while found.reviewed < episodes and start < (most or 100 * episodes):
         numbers = list(range(start, start + block))
         base: Any = jmdp.review(
-            setting.simulator, setting.policy, episodes=numbers, method=jmdp.LookaheadValues(one_number, 1), **shared
+            setting.simulator,
+            setting.policy,
+            episodes=numbers,
+            method=jmdp.reviews.LookaheadValues(one_number, 1),
+            **shared,
         )
         start += block
         for one in base:
@@ -202,7 +206,7 @@ def _plant(setting: Setting, one: Any, rng: Any, errors: dict[Any, Any], shared:
             continue
         review: Any = jmdp.review(
             setting.simulator, setting.policy, played=actions, episode=one.episode,
-            method=jmdp.RolloutValues(setting.samples), **shared,
+            method=jmdp.reviews.RolloutValues(setting.samples), **shared,
         )  # fmt: skip
         worst = review.worst(1)
         found.reviewed += 1
@@ -231,6 +235,6 @@ def _error(setting: Setting, one: Any, state: Any, bad: int, good: int, known: d
             simulator, setting.policy, state=state, actions=[bad, good], seed=1, samples=_PILOT, progress=False,
             coupling=jmdp.Local() if isinstance(setting.simulator, jmdp.TabularJMDP) else jmdp.Synchronous(),
             **{name: setting.settings[name] for name in ("discount", "horizon") if name in setting.settings},
-        ).draws.returns  # fmt: skip
+        ).summary.samples.returns  # fmt: skip
         known[key] = float((draws[:, 0] - draws[:, 1]).std(ddof=1)) if len(draws) > 1 else 0.0
     return known[key]

@@ -43,7 +43,7 @@ def bias(repetitions: int, episodes: int, folds: int, first: int = 0) -> tuple[f
     for r in range(repetitions):
         found: Any = jmdp.review(
             model, policy, seed=first + r, episodes=episodes, starts=[0, 1], horizon=10,
-            method=jmdp.LookaheadValues(folds=folds), progress=False,
+            method=jmdp.reviews.LookaheadValues(folds=folds), progress=False,
         )  # fmt: skip
         corrected[r], plain[r] = float(found.corrected), float(found.mean)
     q = truncated_values(model, policy.probs, 10)[-1]
@@ -91,7 +91,7 @@ def factor(name: str, episodes: int, seed: int = 3) -> Any:
         policy,
         seed=seed,
         episodes=episodes,
-        method=jmdp.LookaheadValues(samples=8),
+        method=jmdp.reviews.LookaheadValues(samples=8),
         progress=False,
         **settings,
     )

@@ -50,7 +50,7 @@ def misses(name: str, samples: int, episodes: int, steps: int = 3, seed: int = 0
     settings: dict[str, Any] = {} if reference is None else {"reference": reference}
     reviews: Any = jmdp.review(
         model, policy, seed=seed, episodes=episodes, starts=list(range(S)), steps=range(steps),
-        method=jmdp.RolloutValues(samples), progress=False, **settings,
+        method=jmdp.reviews.RolloutValues(samples), progress=False, **settings,
     )  # fmt: skip
     probs = (policy if reference is None else reference).probs
     truth = truncated_values(model, probs, reviews[0].end)
@@ -101,7 +101,7 @@ def average_misses(
     rough = _Rough(truncated_values(model, policy.probs, 200)[-1].max(axis=1))
     reviews: Any = jmdp.review(
         model, policy, seed=seed, episodes=episodes * repetitions + truth, starts=list(range(S)), horizon=8,
-        method=jmdp.LookaheadValues(rough), progress=False, **settings,
+        method=jmdp.reviews.LookaheadValues(rough), progress=False, **settings,
     )  # fmt: skip
     every = list(reviews)
     large = _moments(every[episodes * repetitions :])
@@ -109,7 +109,7 @@ def average_misses(
     exact = float(np.mean(np.where(model.terminal, 0.0, (policy.probs * q).sum(axis=1))))
     found: dict[str, list[int]] = {}
     for r in range(repetitions):
-        part = jmdp.Reviews.of(every[r * episodes : (r + 1) * episodes], episodes)
+        part = jmdp.reviews.Reviews.of(every[r * episodes : (r + 1) * episodes], episodes)
         pairs = [("mean", part.mean, exact), ("corrected", part.corrected, exact)]
         pairs += [(f"share of {name}", part.shares[name], large[name]) for name in part.shares]
         pairs.append(("episodes_factor", part.episodes_factor, large["factor"]))

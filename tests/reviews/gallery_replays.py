@@ -120,7 +120,12 @@ def replayed(name: str, steps: int = 30, horizon: int = 30, seed: int = 7) -> tu
     Returns the numbers of reviewed steps, of replays that differ, and of states that were compared.
     """
     simulator, policy, settings = CASES[name]()
-    shared: dict[str, Any] = {"horizon": horizon, "method": jmdp.RolloutValues(2), "progress": False, **settings}
+    shared: dict[str, Any] = {
+        "horizon": horizon,
+        "method": jmdp.reviews.RolloutValues(2),
+        "progress": False,
+        **settings,
+    }
     total = np.zeros(3, int)
     for episode in range(5):
         review: Any = jmdp.review(simulator, policy, seed=seed, episode=episode, steps=range(steps), **shared)

@@ -49,18 +49,22 @@ def simulator_settings(seed: int) -> tuple[Any, Any, dict[str, Any]]:
     """A simulator, a policy and settings of a review with estimated values; ten kinds in turn."""
     kind, gamma = seed % 10, (1.0, 0.9, 0.6)[seed % 3]
     shared: dict[str, Any] = {"seed": seed, "discount": gamma, "horizon": 12, "progress": False}
-    rollouts = jmdp.RolloutValues(4)
+    rollouts = jmdp.reviews.RolloutValues(4)
     world = jmdp.worlds.inventory()
     stepped: dict[str, Any] = {**shared, "discount": None}
     cases: list[tuple[Any, Any, dict[str, Any]]] = [
         (walk(), climb, {**shared, "method": rollouts, "episodes": 10}),
         (walk(), erratic, {**shared, "method": rollouts, "episodes": 10}),
         (walk(as_vector), erratic, {**shared, "method": rollouts, "reference": climb, "episodes": 10}),
-        (walk(), erratic, {**shared, "method": jmdp.LookaheadValues(samples=2), "episodes": 10}),
-        (walk(as_vector), climb, {**shared, "method": jmdp.LookaheadValues(samples=2), "episodes": 10}),
-        (walk(as_vector), erratic, {**shared, "method": jmdp.LookaheadValues(linear_value, 3), "episodes": 10}),
+        (walk(), erratic, {**shared, "method": jmdp.reviews.LookaheadValues(samples=2), "episodes": 10}),
+        (walk(as_vector), climb, {**shared, "method": jmdp.reviews.LookaheadValues(samples=2), "episodes": 10}),
+        (walk(as_vector), erratic, {**shared, "method": jmdp.reviews.LookaheadValues(linear_value, 3), "episodes": 10}),
         (world.simulator, "uniform", {**stepped, "horizon": 5, "method": rollouts, "episodes": 10}),
-        (world.simulator, "uniform", {**stepped, "method": jmdp.LookaheadValues(one_number, 2), "episodes": 10}),
+        (
+            world.simulator,
+            "uniform",
+            {**stepped, "method": jmdp.reviews.LookaheadValues(one_number, 2), "episodes": 10},
+        ),
         (walk(), climb, {**shared, "method": rollouts, "played": [1, 0, 0, 1, 0, 1], "episode": seed}),
         (walk(), climb, {**shared, "method": rollouts, "steps": range(1, 3), "episodes": [2, 5, 9]}),
     ]
@@ -74,7 +78,7 @@ def of_simulators(episodes: int, first: int = 0) -> list[float]:
     while len(found) < episodes:
         simulator, policy, settings = simulator_settings(seed)
         made = jmdp.review(simulator, policy, **settings)
-        found += [residual(one) for one in (made if isinstance(made, jmdp.Reviews) else [made])]
+        found += [residual(one) for one in (made if isinstance(made, jmdp.reviews.Reviews) else [made])]
         seed += 1
     return found
 

@@ -102,7 +102,7 @@ def test_a_small_certain_regret_is_a_mistake():
     [(0.0, "0.125"), (1e-6, "0.125"), (0.0008, "0.12500 [0.12419, 0.12581]"), (0.1, "0.12 [0.02, 0.23]")],
 )
 def test_sizes_have_the_digits_that_their_interval_supports(error, text):
-    assert size(jmdp.Estimate.around(-0.125, error)) == text
+    assert size(jmdp.results.Estimate.around(-0.125, error)) == text
 
 
 @dataclass

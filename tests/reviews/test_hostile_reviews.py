@@ -24,7 +24,7 @@ ERRORS = jmdp.errors.JMDPError
 
 
 def called(**settings):
-    basic = {"seed": 0, "discount": 0.9, "horizon": 3, "method": jmdp.RolloutValues(2), "progress": False}
+    basic = {"seed": 0, "discount": 0.9, "horizon": 3, "method": jmdp.reviews.RolloutValues(2), "progress": False}
     try:
         return jmdp.review(settings.pop("simulator", walk()), settings.pop("policy", climb), **{**basic, **settings})
     except ERRORS:
@@ -50,23 +50,23 @@ def test_strings_are_refused(name):
 def test_bad_settings_of_methods():
     for value in VALUES:
         for make in (
-            lambda x: jmdp.RolloutValues(x),
-            lambda x: jmdp.LookaheadValues(x),
-            lambda x: jmdp.LookaheadValues(samples=x),
-            lambda x: jmdp.LookaheadValues(folds=x),
+            lambda x: jmdp.reviews.RolloutValues(x),
+            lambda x: jmdp.reviews.LookaheadValues(x),
+            lambda x: jmdp.reviews.LookaheadValues(samples=x),
+            lambda x: jmdp.reviews.LookaheadValues(folds=x),
         ):
             try:
                 made = make(value)
             except ERRORS:
                 continue
-            if isinstance(made, jmdp.LookaheadValues) and made.values is not None:
+            if isinstance(made, jmdp.reviews.LookaheadValues) and made.values is not None:
                 called(method=made)
 
 
 @pytest.mark.filterwarnings("ignore:Warning. converting a masked element")
 def test_bad_values_of_a_function():
     for value in [x for x in VALUES if not isinstance(x, (int, float)) or x != x or math.isinf(x)]:
-        assert called(method=jmdp.LookaheadValues(lambda seen, value=value: value, 1)) is None or isinstance(
+        assert called(method=jmdp.reviews.LookaheadValues(lambda seen, value=value: value, 1)) is None or isinstance(
             value, (np.ndarray, str)
         )
 
@@ -94,7 +94,7 @@ def test_bad_questions_about_a_review():
         ({"played": [0, 7]}, "7"),
         ({"played": [0], "episodes": 3}, "episode="),
         ({"episodes": [1, 1]}, "twice"),
-        ({"episodes": 3, "method": jmdp.LookaheadValues()}, "folds"),
+        ({"episodes": 3, "method": jmdp.reviews.LookaheadValues()}, "folds"),
         ({"discount": 1.0, "horizon": None}, "horizon"),
         ({"actions": [0]}, "two"),
         ({"confidence": 1.0}, "between"),

@@ -12,9 +12,9 @@ from coverage_runs import average_misses, misses
 from scipy.stats import binomtest
 
 import jmdp
-from jmdp.reviews.errors import average, mean_errors, with_unseen
+from jmdp.reviews.decision import average, mean_errors, with_unseen
 from jmdp.reviews.rollout_values import summary, widened
-from jmdp.simulators.draws import Draws
+from jmdp.simulators.rollouts.draws import Draws
 
 
 @pytest.mark.parametrize("name", ["inventory", "FrozenLake"])
@@ -70,7 +70,7 @@ def test_the_jackknife_leaves_out_one_row_at_a_time():
     from scipy.special import stdtrit
 
     from jmdp.reviews import reviews
-    from jmdp.reviews.errors import jackknife
+    from jmdp.reviews.decision import jackknife
 
     x, y = np.random.default_rng(0).normal(1000, 3, (2, 12))
     plain = {
@@ -94,7 +94,7 @@ def test_actions_share_all_randomness_of_a_rollout():
     """In a table whose states have the same scenarios too: gaps have smaller errors than values."""
     world = jmdp.worlds.inventory()
     one = jmdp.review(
-        world, world.policies["base_stock"], seed=0, starts=[0], steps=range(3), method=jmdp.RolloutValues(64),
+        world, world.policies["base_stock"], seed=0, starts=[0], steps=range(3), method=jmdp.reviews.RolloutValues(64),
         progress=False,
     )  # fmt: skip
     for values in one.values[:-1]:
@@ -163,7 +163,7 @@ def test_values_are_those_of_the_state_though_the_policy_sees_less():
     gymnasium = pytest.importorskip("gymnasium")
     reviews = jmdp.review(
         gymnasium.make("Blackjack-v1"), stop_at_17, seed=0, discount=1.0, horizon=20, episodes=6,
-        method=jmdp.RolloutValues(256), progress=False,
+        method=jmdp.reviews.RolloutValues(256), progress=False,
     )  # fmt: skip
     truth, far = BlackjackValues(), 0
     for one in reviews:

@@ -21,9 +21,9 @@ def test_parts_add_up_on_tables():
 def test_parts_add_up_with_estimated_values(seed):
     simulator, policy, settings = simulator_settings(seed)
     if "episodes" in settings:
-        settings["episodes"] = [0, 1, 4] if settings["method"] != jmdp.LookaheadValues(samples=2) else 5
+        settings["episodes"] = [0, 1, 4] if settings["method"] != jmdp.reviews.LookaheadValues(samples=2) else 5
     made = jmdp.review(simulator, policy, **settings)
-    for one in made if isinstance(made, jmdp.Reviews) else [made]:
+    for one in made if isinstance(made, jmdp.reviews.Reviews) else [made]:
         assert residual(one) <= 1e-12
         wrong = replace(one, values=[*one.values[:-1], replace(one.values[-1], value=one.values[-1].value + 1)])
         assert residual(wrong) <= 1e-12  # any values add up, so this test cannot see wrong values
@@ -59,7 +59,9 @@ def test_exact_values_are_those_of_the_table(seed):
 
 
 def test_a_policy_without_randomness_has_no_skill_against_itself():
-    one = jmdp.review(walk(), climb, seed=1, discount=0.9, horizon=10, method=jmdp.RolloutValues(8), progress=False)
+    one = jmdp.review(
+        walk(), climb, seed=1, discount=0.9, horizon=10, method=jmdp.reviews.RolloutValues(8), progress=False
+    )
     assert all(decision.skill.low == decision.skill.high == 0 for decision in one.decisions)
     assert one.reference is None
 
@@ -71,7 +73,9 @@ def test_skill_of_a_random_policy_has_an_interval_if_all_rollouts_are_equal():
     reward[0, :, 0], reward[1, 1, 1] = 1.0, 100.0  # state 1 pays rarely
     model = jmdp.TabularJMDP(prob, reward, np.ones((2, 2, 2), int), 0.5)
     policy = jmdp.TabularPolicy(np.full((2, 2), 0.5))
-    one = jmdp.review(model, policy, seed=0, starts=[0], steps=range(4), method=jmdp.RolloutValues(8), progress=False)
+    one = jmdp.review(
+        model, policy, seed=0, starts=[0], steps=range(4), method=jmdp.reviews.RolloutValues(8), progress=False
+    )
     assert all(decision.skill.low < decision.skill.high for decision in one.decisions[1:])
 
 
@@ -82,7 +86,9 @@ def test_error_of_the_sum_of_luck_allows_for_the_same_rollouts_in_expectation_an
     reward[0, 0, 0] = 1.0
     model = jmdp.TabularJMDP(prob, reward, np.ones((2, 2, 2), int), 0.5, np.array([False, True]))
     first, second = (jmdp.TabularPolicy.deterministic(model, np.array([a, a])) for a in (0, 1))
-    one = jmdp.review(model, second, reference=first, seed=0, starts=[0], method=jmdp.RolloutValues(64), progress=False)
+    one = jmdp.review(
+        model, second, reference=first, seed=0, starts=[0], method=jmdp.reviews.RolloutValues(64), progress=False
+    )
     assert one.luck.error == pytest.approx(one.values[0].action_errors[1], rel=1e-9)
     assert one.luck.error > np.hypot(one.expectation.error, one.skill.error)
 
@@ -102,14 +108,18 @@ def test_nothing_is_random_in_cart_pole():
 def test_shares_of_a_table_are_exact():
     """A reference that is a table needs no draws to find its shares."""
     model, policy, _, _ = table_of(8)
-    one = jmdp.review(model, policy, seed=0, starts=[0], steps=range(2), method=jmdp.RolloutValues(16), progress=False)
+    one = jmdp.review(
+        model, policy, seed=0, starts=[0], steps=range(2), method=jmdp.reviews.RolloutValues(16), progress=False
+    )
     for i, values in enumerate(one.values[:-1]):
         row = policy.probs[int(one.trajectory.states[i])]
         assert values.average == pytest.approx(float(row @ values.action_values), rel=1e-12)
 
 
 def test_expectation_is_the_first_value():
-    one = jmdp.review(walk(), erratic, seed=1, discount=1.0, horizon=8, method=jmdp.RolloutValues(4), progress=False)
+    one = jmdp.review(
+        walk(), erratic, seed=1, discount=1.0, horizon=8, method=jmdp.reviews.RolloutValues(4), progress=False
+    )
     assert float(one.expectation) == one.values[0].value
     assert float(one.final) == 0.0
 

@@ -32,7 +32,9 @@ def test_a_planted_difference_of_replays_is_seen(monkeypatch):
     from jmdp.reviews.trajectory import Player
 
     right = Player.shock
-    one = jmdp.review(walk(), climb, seed=0, discount=0.9, horizon=8, method=jmdp.RolloutValues(2), progress=False)
+    one = jmdp.review(
+        walk(), climb, seed=0, discount=0.9, horizon=8, method=jmdp.reviews.RolloutValues(2), progress=False
+    )
     same = one.what_if(0, one.actions[one.taken[0]])
     monkeypatch.setattr(Player, "shock", lambda self, episode, t: right(self, episode, t + 1))
     other = one.what_if(0, one.actions[one.taken[0]])
@@ -50,7 +52,7 @@ def test_hindsight_is_the_return_of_what_if(reference):
         seed=3,
         discount=0.9,
         horizon=8,
-        method=jmdp.RolloutValues(2),
+        method=jmdp.reviews.RolloutValues(2),
         progress=False,
     )
     for t in range(len(one)):
@@ -78,15 +80,15 @@ def test_episodes_are_samples_of_compare_policies(name, policy, discount):
         horizon=50, progress=False,
     )  # fmt: skip
     env = gymnasium.make(name)
-    method = jmdp.LookaheadValues(lambda seen: 0.0, samples=1)
+    method = jmdp.reviews.LookaheadValues(lambda seen: 0.0, samples=1)
     numbers = [0, 3, 7, 11]
     settings = {"seed": 5, "discount": discount, "horizon": 50, "episodes": numbers, "method": method}
     for one in jmdp.review(env, policy, progress=False, **settings):
-        assert one.earned == compared.draws.returns[one.episode, 0]
+        assert one.earned == compared.summary.samples.returns[one.episode, 0]
 
 
 def test_an_episode_does_not_depend_on_the_others_or_the_window():
-    settings = {"seed": 2, "discount": 1.0, "horizon": 9, "method": jmdp.RolloutValues(4), "progress": False}
+    settings = {"seed": 2, "discount": 1.0, "horizon": 9, "method": jmdp.reviews.RolloutValues(4), "progress": False}
     several = jmdp.review(walk(), erratic, episodes=[4, 1, 6], **settings)
     alone = jmdp.review(walk(), erratic, episode=1, **settings)
     part = jmdp.review(walk(), erratic, episode=1, steps=range(1, 3), **settings)
@@ -109,7 +111,7 @@ def test_a_policy_with_memory_has_a_reference():
             self.calls = getattr(self, "calls", 0) + 1
             return self.calls % 2
 
-    settings = {"seed": 2, "discount": 0.9, "horizon": 9, "method": jmdp.RolloutValues(2), "progress": False}
+    settings = {"seed": 2, "discount": 0.9, "horizon": 9, "method": jmdp.reviews.RolloutValues(2), "progress": False}
     one = jmdp.review(walk(), Pole(), reference=climb, **settings)
     assert one.trajectory.actions == [(t + 1) % 2 for t in range(len(one))]
     with pytest.raises(jmdp.errors.PolicyError):

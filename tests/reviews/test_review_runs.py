@@ -22,7 +22,7 @@ def contents(review):
     return [x.tobytes() for x in arrays], str(review)
 
 
-@pytest.mark.parametrize("method", [jmdp.RolloutValues(4), jmdp.LookaheadValues(one_number, 2)])
+@pytest.mark.parametrize("method", [jmdp.reviews.RolloutValues(4), jmdp.reviews.LookaheadValues(one_number, 2)])
 def test_a_pool_does_not_change_the_review(method, two_workers):
     alone, shared = (
         jmdp.review(walk(), erratic, reference=climb, method=method, pool=pool, **SETTINGS)
@@ -54,21 +54,21 @@ class Pressed:
 def pressed(at, **settings):
     simulator = jmdp.simulators.FunctionSimulator(walk_reward, Pressed(at), 2, start=2, terminal=walk_over)
     simulator.check = False
-    return jmdp.review(simulator, climb, method=jmdp.RolloutValues(64), **SETTINGS, **settings)
+    return jmdp.review(simulator, climb, method=jmdp.reviews.RolloutValues(64), **SETTINGS, **settings)
 
 
 def calls():
     counter = Pressed(0)
     simulator = jmdp.simulators.FunctionSimulator(walk_reward, counter, 2, start=2, terminal=walk_over)
     simulator.check = False
-    jmdp.review(simulator, climb, method=jmdp.RolloutValues(64), **SETTINGS)
+    jmdp.review(simulator, climb, method=jmdp.reviews.RolloutValues(64), **SETTINGS)
     return -counter.left
 
 
 def test_ctrl_c_returns_the_steps_so_far():
-    whole = jmdp.review(walk(), climb, method=jmdp.RolloutValues(64), **SETTINGS)
+    whole = jmdp.review(walk(), climb, method=jmdp.reviews.RolloutValues(64), **SETTINGS)
     part = pressed(int(calls() * 0.75))
-    assert part.outcome is jmdp.Outcome.INTERRUPTED
+    assert part.outcome is jmdp.results.Outcome.INTERRUPTED
     assert 0 < len(part) < len(whole)
     assert not part.trajectory.terminated
     assert part.trajectory.rewards.tobytes() == whole.trajectory.rewards[: len(part)].tobytes()
@@ -85,14 +85,14 @@ def test_ctrl_c_before_two_steps_raises():
 def test_ctrl_c_keeps_whole_episodes():
     several = pressed(int(calls() * 2.5), episodes=6)
     assert 1 <= len(several) < 6
-    alone = jmdp.review(walk(), climb, method=jmdp.RolloutValues(64), episodes=6, **SETTINGS)
+    alone = jmdp.review(walk(), climb, method=jmdp.reviews.RolloutValues(64), episodes=6, **SETTINGS)
     for one, other in zip(several, alone, strict=False):
         assert one.trajectory.rewards.tobytes() == other.trajectory.rewards.tobytes()
-        assert one.outcome is not jmdp.Outcome.INTERRUPTED
+        assert one.outcome is not jmdp.results.Outcome.INTERRUPTED
 
 
 def test_reviews_can_be_pickled():
-    one = jmdp.review(walk(), erratic, method=jmdp.RolloutValues(4), **SETTINGS)
+    one = jmdp.review(walk(), erratic, method=jmdp.reviews.RolloutValues(4), **SETTINGS)
     again = pickle.loads(pickle.dumps(one))
     assert contents(again) == contents(one)
     with pytest.raises(jmdp.errors.UnavailableError, match="pickle"):
@@ -105,7 +105,7 @@ def test_reviews_can_be_pickled():
 
 
 def test_a_review_with_an_unpicklable_policy_can_be_pickled():
-    one = jmdp.review(walk(), lambda state: 1, method=jmdp.RolloutValues(2), **SETTINGS)
+    one = jmdp.review(walk(), lambda state: 1, method=jmdp.reviews.RolloutValues(2), **SETTINGS)
     assert contents(pickle.loads(pickle.dumps(one))) == contents(one)
 
 
@@ -119,7 +119,7 @@ def wobble(seen, rng):
 
 def pendulum(policy, **settings):
     gymnasium = pytest.importorskip("gymnasium")
-    settings = {"actions": [[-2.0], [2.0]], "method": jmdp.RolloutValues(2), **settings}
+    settings = {"actions": [[-2.0], [2.0]], "method": jmdp.reviews.RolloutValues(2), **settings}
     return jmdp.review(gymnasium.make("Pendulum-v1"), policy, **{**SETTINGS, "steps": range(4)}, **settings)
 
 
@@ -141,7 +141,7 @@ def test_continuous_actions_with_a_reference():
     )
 
 
-@pytest.mark.parametrize("method", [jmdp.RolloutValues(2), jmdp.LookaheadValues(one_number)])
+@pytest.mark.parametrize("method", [jmdp.reviews.RolloutValues(2), jmdp.reviews.LookaheadValues(one_number)])
 def test_a_random_reference_with_continuous_actions_is_refused(method):
     with pytest.raises(jmdp.errors.SettingsError, match="without randomness"):
         pendulum(wobble, method=method)

@@ -22,8 +22,8 @@ def test_a_comparison(name):
     state, discount = simulator.start(Shock.of_sample(0, 0)), simulator.discount or 0.9
     settings = {"actions": adapter.actions, "discount": discount, "max_samples": 4, "horizon": 3, "progress": False}
     found = jmdp.compare(simulator, adapter.policy, state=state, seed=0, **settings)
-    assert np.isfinite(found.draws.returns).all()
-    assert found.draws.returns.shape == (4, len(found.actions))
+    assert np.isfinite(found.summary.samples.returns).all()
+    assert found.summary.samples.returns.shape == (4, len(found.alternatives))
 
 
 @pytest.mark.parametrize("name", ADAPTERS)

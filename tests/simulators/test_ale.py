@@ -18,8 +18,8 @@ import pytest
 import jmdp
 from jmdp.base.luck import Shock
 from jmdp.errors import LabelError, MissingExtraError, SettingsError, SimulatorError
-from jmdp.simulators import ale as ale_emulator
-from jmdp.simulators.ale import ALESimulator
+from jmdp.simulators.adapters import ale as ale_emulator
+from jmdp.simulators.adapters.ale import ALESimulator
 
 ale_py = pytest.importorskip("ale_py")
 

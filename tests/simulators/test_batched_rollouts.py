@@ -10,10 +10,10 @@ from jmdp.errors import LabelError, PolicyError, SimulatorError
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.policy import TabularPolicy
 from jmdp.simulators import Simulator, Step, action_labels
-from jmdp.simulators.batched_rollouts import batched_draws
-from jmdp.simulators.draws import Draws
-from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan, paired_episodes
-from jmdp.simulators.rollouts import RolloutPlan, paired_draws
+from jmdp.simulators.rollouts.batched_rollouts import batched_draws
+from jmdp.simulators.rollouts.draws import Draws
+from jmdp.simulators.rollouts.episodes import EpisodeDraws, EpisodePlan, paired_episodes
+from jmdp.simulators.rollouts.rollouts import RolloutPlan, paired_draws
 from jmdp.simulators.starts import Starts
 from jmdp.testing import check_simulator
 
@@ -147,7 +147,7 @@ def test_blocks_do_not_matter(monkeypatch):
     simulator, state, policy = CASES["queue, some random"]
     actor = as_policy(policy, simulator.actions)
     whole = paired_draws(simulator, actor, plan_of(simulator, state, jmdp.Synchronous()), 0, 50)
-    monkeypatch.setattr("jmdp.simulators.batched_rollouts.WALKERS", 14)
+    monkeypatch.setattr("jmdp.simulators.rollouts.batched_rollouts.WALKERS", 14)
     assert_equal(paired_draws(simulator, actor, plan_of(simulator, state, jmdp.Synchronous()), 0, 50), whole)
 
 
@@ -187,11 +187,11 @@ def test_compare_gives_the_same_result(name):
     simulator, state, policy = CASES[name]
     plain = without_many(simulator)
     found = [jmdp.compare(one, policy, state=state, seed=1, samples=200) for one in (simulator, plain)]
-    assert_equal(found[0].draws.complete, found[1].draws.complete)
+    assert_equal(found[0].summary.samples.complete, found[1].summary.samples.complete)
     assert str(found[0]) == str(found[1])
     policies = {"given": policy, "uniform": "uniform"}
     both = [jmdp.compare_policies(one, policies, seed=1, max_samples=150, horizon=20) for one in (simulator, plain)]
-    assert_equal(both[0].draws.complete, both[1].draws.complete)
+    assert_equal(both[0].summary.samples.complete, both[1].summary.samples.complete)
     assert str(both[0]) == str(both[1])
 
 

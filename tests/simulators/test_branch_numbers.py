@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import jmdp
-from jmdp.methods.monte_carlo.table_rollouts import CompiledTable
+from jmdp.methods.monte_carlo.samples import CompiledTable
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators import Simulator, Step, TabularSimulator, action_labels
-from jmdp.simulators.episodes import EpisodePlan, paired_episodes
-from jmdp.simulators.rollouts import RolloutPlan, paired_draws
+from jmdp.simulators.rollouts.episodes import EpisodePlan, paired_episodes
+from jmdp.simulators.rollouts.rollouts import RolloutPlan, paired_draws
 from jmdp.simulators.starts import Starts
 from sample_models import COUPLINGS
 

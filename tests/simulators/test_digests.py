@@ -24,7 +24,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jmdp.errors import SimulatorError
-from jmdp.simulators.digests import attributes_of, digest_of, generators_in
+from jmdp.simulators.digests import digest_of
+from jmdp.simulators.object_graph import attributes_of, generators_in
 
 
 class Plain:

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 import jmdp
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators import FunctionSimulator
-from jmdp.simulators.digests import digest_of
-from jmdp.simulators.fingerprints import equal_values, fingerprint_of, fingerprints
-from jmdp.simulators.rollouts import RolloutPlan, paired_draws
+from jmdp.simulators.digests import digest_of, equal_values, fingerprint_of, fingerprints
+from jmdp.simulators.rollouts.rollouts import RolloutPlan, paired_draws
 from reference.rollouts import paired_branches
 from sample_models import COUPLINGS
 

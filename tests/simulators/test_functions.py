@@ -111,4 +111,4 @@ def test_nothing_is_earned_where_all_is_over():
     found = jmdp.compare(
         world.model, world.policies["uniform"], state=int(goal), seed=0, max_samples=64, progress=False
     )
-    assert (found.draws.returns == 0).all()
+    assert (found.summary.samples.returns == 0).all()

@@ -14,10 +14,8 @@ from jmdp.errors import CouplingError, LabelError, SettingsError, SimulatorError
 from jmdp.models.actors.actor import Actor
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators import FunctionSimulator, TabularSimulator
-from jmdp.simulators.lockstep_rollouts import LockstepRollouts
-from jmdp.simulators.pair_walks import PairWalks, WalkPlan
-from jmdp.simulators.paired_rollouts import PairedRollouts
-from jmdp.simulators.rollouts import RolloutPlan
+from jmdp.simulators.rollouts.pair_walks import PairedRollouts, PairWalks, WalkPlan
+from jmdp.simulators.rollouts.rollouts import LockstepRollouts, RolloutPlan
 from jmdp.simulators.simulator import Simulator, Step
 from reference import walks
 from sample_models import COUPLINGS

@@ -19,7 +19,7 @@ from jmdp.base.luck import Shock
 from jmdp.errors import SettingsError
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators import FunctionSimulator, GymnasiumSimulator, PairedRollouts, TabularSimulator
-from jmdp.simulators.pair_walks import PairWalks, WalkPlan
+from jmdp.simulators.rollouts.pair_walks import PairWalks, WalkPlan
 from jmdp.simulators.simulator import Step
 from registry.adapters import ADAPTERS
 

@@ -42,11 +42,11 @@ def test_a_simulator_that_cannot_be_pickled_is_built_in_each_worker(two_workers)
         pickle.dumps(lander())
     alone = jmdp.compare(lander(), policy=first, **QUIET)
     both = jmdp.compare(Recipe(lander), policy=first, pool=two_workers, **QUIET)
-    assert both.draws.returns.tobytes() == alone.draws.returns.tobytes()
+    assert both.summary.samples.returns.tobytes() == alone.summary.samples.returns.tobytes()
     policies = {"first": first, "uniform": "uniform"}
     alone = jmdp.compare_policies(lander(), policies, **QUIET)
     both = jmdp.compare_policies(Recipe(lander), policies, pool=two_workers, **QUIET)
-    assert both.draws.returns.tobytes() == alone.draws.returns.tobytes()
+    assert both.summary.samples.returns.tobytes() == alone.summary.samples.returns.tobytes()
 
 
 def test_a_recipe_of_an_environment():
@@ -98,12 +98,12 @@ class Warehouse(Simulator):
 def test_states_of_own_simulators_are_packed(two_workers):
     alone = jmdp.compare(Warehouse(), policy=first, **QUIET)
     both = jmdp.compare(Warehouse(), policy=first, pool=two_workers, **QUIET)
-    assert both.draws.returns.tobytes() == alone.draws.returns.tobytes()
+    assert both.summary.samples.returns.tobytes() == alone.summary.samples.returns.tobytes()
     start = Warehouse().start(Shock(bytes(16)))
     policies = {"zero": first, "uniform": "uniform"}
     pools = (None, two_workers)
     found = [jmdp.compare_policies(Warehouse(), policies, starts=[start], pool=pool, **QUIET) for pool in pools]
-    assert found[0].draws.returns.tobytes() == found[1].draws.returns.tobytes()
+    assert found[0].summary.samples.returns.tobytes() == found[1].summary.samples.returns.tobytes()
     method = {"seed": 1, "samples": 20, "horizon": 5, "states": [start]}
     found = [
         jmdp.evaluate(Warehouse(), first, jmdp.Local(), jmdp.MonteCarlo(**method, pool=pool), progress=False)

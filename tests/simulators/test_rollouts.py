@@ -14,8 +14,8 @@ from jmdp.errors import SimulatorError
 from jmdp.models.actors.actor import Actor
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators import FunctionSimulator, TabularSimulator
-from jmdp.simulators.draws import ENDED
-from jmdp.simulators.rollouts import RolloutPlan, paired_draws
+from jmdp.simulators.rollouts.draws import ENDED
+from jmdp.simulators.rollouts.rollouts import RolloutPlan, paired_draws
 from jmdp.simulators.simulator import Simulator, Step
 from reference.rollouts import paired_branches
 from sample_models import COUPLINGS

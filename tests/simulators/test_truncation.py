@@ -75,9 +75,9 @@ def test_the_end_of_a_finite_tape_is_an_end(tape, way):
     found = compared(simulator, state=simulator.reset(0))
     assert value_of_a_shop(0.9, DAYS) in found.gap(1, 0).mean_interval
     assert found.gap(1, 0).mean == pytest.approx(value_of_a_shop(0.9, DAYS), abs=0.1)
-    assert not found.draws.complete.open_returns.any()
-    assert found.draws.steps == 2 * DAYS * found.samples
-    assert found.limits.assumption is None
+    assert not found.summary.samples.complete.open_returns.any()
+    assert found.summary.samples.steps == 2 * DAYS * found.samples
+    assert found.summary.limits.assumption is None
     assert "truncated_ends=True" in repr(found)
 
 
@@ -138,8 +138,8 @@ def test_gymnax(truncated_ends):
         (env, params.replace(max_steps_in_episode=5)), truncated_ends=truncated_ends
     )
     found = jmdp.compare(simulator, policy="uniform", seed=0, discount=0.5, horizon=8, max_samples=64)
-    assert float(found.draws.returns.max()) == (sum(0.5**t for t in range(5 if truncated_ends else 8)))
-    assert found.draws.complete.open_returns.all() != truncated_ends
+    assert float(found.summary.samples.returns.max()) == (sum(0.5**t for t in range(5 if truncated_ends else 8)))
+    assert found.summary.samples.complete.open_returns.all() != truncated_ends
 
 
 def test_on_the_command_line(tmp_path, monkeypatch, capsys):

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import jmdp
-from jmdp import visited_states
 from jmdp.base.luck import Shock
 from jmdp.errors import PolicyError, SettingsError, SimulatorError
-from jmdp.simulators import ALESimulator, FunctionSimulator, GymnasiumSimulator
+from jmdp.simulators import ALESimulator, FunctionSimulator, GymnasiumSimulator, visited_states
 
 
 def walk(length: int, start=0) -> FunctionSimulator:

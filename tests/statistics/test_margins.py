@@ -10,12 +10,11 @@ import pytest
 import jmdp
 from jmdp.base.interval import Verdict
 from jmdp.errors import SettingsError, UndecidedError
-from jmdp.results.outcome import Outcome
-from jmdp.simulators.draws import ENDED, Draws
-from jmdp.statistics.limits import Limits
-from jmdp.statistics.margins import Margin
+from jmdp.results.certificate import Outcome
+from jmdp.simulators.rollouts.draws import ENDED, Draws
 from jmdp.statistics.means import Sampling
 from jmdp.statistics.pair_means import PairMeans
+from jmdp.statistics.selection import Limits, Margin
 
 
 def pair(new, old, *, ends=None, discount=1.0, horizon=1, return_range=None, certain=False):

@@ -13,8 +13,8 @@ from scipy import stats
 from scipy.special import stdtrit
 
 from jmdp.statistics import means
+from jmdp.statistics.anytime import Unseen, unseen_chance, with_largest_loss
 from jmdp.statistics.means import FEW, FIXED, Sampling, looks, planned_looks, planned_radius, sequential_radius
-from jmdp.statistics.unseen import Unseen, unseen_chance, with_largest_loss
 
 ERROR = 0.05
 ALARM = 1e-6

@@ -10,7 +10,7 @@ import pytest
 
 import jmdp
 from jmdp.base import progress
-from jmdp.base.scale import Scale
+from jmdp.base.arrays import Scale
 from jmdp.statistics.means import Sampling, fixed_errors, looks
 from jmdp.statistics.planning import Gaps, needed, needed_words
 
@@ -171,7 +171,7 @@ def test_plans_of_margins_include_what_was_not_seen():
     rules = {"old": world.policies["base_stock"], "new": world.policies["reorder"]}
     pilot = jmdp.compare_policies(world, rules, baseline="old", seed=0, samples=64)
     plan, share = pilot.plan(margin=2.0), pilot.plan(margin="2%")
-    assert plan.fixed > 3.7 * np.ptp(pilot.draws.returns) / 2
+    assert plan.fixed > 3.7 * np.ptp(pilot.summary.samples.returns) / 2
     assert plan.fixed > 1.5 * pilot.plan(difference=2.0).fixed
     assert share.size == pytest.approx(0.02 * float(pilot.mean_of("old")))
 

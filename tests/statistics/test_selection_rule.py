@@ -9,9 +9,9 @@ import pytest
 from scipy.stats import binom
 
 from drawn_returns import block, summary
-from jmdp.statistics.drawn_samples import DrawnSamples
+from jmdp.statistics.drawn_evaluation import DrawnSamples
 from jmdp.statistics.means import looks
-from jmdp.statistics.selection import Decision, SelectionRule
+from jmdp.statistics.selection import Conclusion, SelectionRule
 
 
 def run(means, rule, seed, budget, common=3.0):
@@ -25,7 +25,7 @@ def run(means, rule, seed, budget, common=3.0):
         at = samples.of(*active).returns
         reference = rule.reference(at.mean(axis=0), active)
         standing = rule.examine(reference, active, *summary(samples, rule).verdict_limits(reference, active))
-        if standing.decision is not Decision.OPEN or look >= budget:
+        if standing.decision is not Conclusion.OPEN or look >= budget:
             break
         active = standing.survivors
     return samples, standing
@@ -40,7 +40,7 @@ def test_the_best_of_many_is_found_and_the_bad_leave_at_once():
     """One alternative close to the best and eight far behind; 20 runs."""
     rule, means = SelectionRule(alternatives=10), [0.0, -0.3] + [-2.0] * 8
     found = [run(means, rule, seed, 20_000) for seed in range(20)]
-    assert all(standing.decision is Decision.BEST for _, standing in found)
+    assert all(standing.decision is Conclusion.BEST for _, standing in found)
     assert sum(standing.reference != 0 for _, standing in found) <= limit(20)
     assert all((samples.counts[2:] <= 64).all() for samples, _ in found)
     assert all(samples.counts[0] == samples.counts[1] > 64 for samples, _ in found)
@@ -49,14 +49,14 @@ def test_the_best_of_many_is_found_and_the_bad_leave_at_once():
 def test_equal_means_are_not_claimed():
     """The best two of five are equal: claims of one of them are errors; false alarm 1e-6 at a rate of 5%."""
     rule = SelectionRule(alternatives=5)
-    claims = sum(run([0, 0, -1, -1, -1], rule, seed, 2000)[1].decision is Decision.BEST for seed in range(40))
+    claims = sum(run([0, 0, -1, -1, -1], rule, seed, 2000)[1].decision is Conclusion.BEST for seed in range(40))
     assert claims <= limit(40)
 
 
 def test_differences_that_do_not_matter_end_the_comparison():
     rule = SelectionRule(alternatives=3, indifference=0.5)
     samples, standing = run([0.0, 0.0, -3.0], rule, 0, 20_000)
-    assert standing.decision is Decision.GOOD_ENOUGH
+    assert standing.decision is Conclusion.GOOD_ENOUGH
     assert standing.survivors == (0, 1)
     assert standing.low[1 - standing.reference] > -0.5
     assert samples.counts[0] < 2000
@@ -65,13 +65,13 @@ def test_differences_that_do_not_matter_end_the_comparison():
 def test_alternatives_that_are_certainly_equal_end_it_too():
     rule = SelectionRule(alternatives=3, same=(0, 0, 2))
     standing = run([0.0, 0.0, -3.0], rule, 0, 20_000)[1]
-    assert (standing.decision, standing.survivors) == (Decision.EQUAL, (0, 1))
+    assert (standing.decision, standing.survivors) == (Conclusion.EQUAL, (0, 1))
 
 
 def test_beside_a_baseline_each_is_simulated_until_it_is_known():
     rule = SelectionRule(alternatives=4, baseline=0, indifference=0.2)
     samples, standing = run([0.0, 2.0, -0.3, 0.0], rule, 1, 50_000)
-    assert standing.decision is Decision.SETTLED
+    assert standing.decision is Conclusion.SETTLED
     assert samples.counts[1] <= 64
     assert samples.counts[1] < samples.counts[2]
     assert samples.counts[3] == samples.counts[0]
@@ -86,7 +86,7 @@ def test_intervals_after_elimination_hold(runs):
     for seed in range(runs):
         samples, standing = run(means, rule, [7, seed], 4000)
         found = summary(samples, rule)
-        wrong += standing.decision is Decision.BEST and standing.reference != 0
+        wrong += standing.decision is Conclusion.BEST and standing.reference != 0
         _, low, high = found.means
         missed_means += (means < low) | (means > high)
         for a in range(k):

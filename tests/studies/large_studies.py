@@ -26,7 +26,7 @@ import numpy as np
 
 import jmdp
 from jmdp import worlds
-from jmdp.worlds.inventory_simulator import InventorySimulator
+from jmdp.worlds.inventory import InventorySimulator
 
 
 def windy_gridworld() -> dict[str, Any]:
@@ -36,7 +36,7 @@ def windy_gridworld() -> dict[str, Any]:
         "simulator": world,
         "policy": next(iter(world.policies.values())),
         "seed": 25,
-        "budget": 2_000,
+        "max_samples": 2_000,
         "indifference": 0.02,
     }
 
@@ -76,15 +76,15 @@ def frozen_lake() -> dict[str, Any]:
         if env.unwrapped.desc.ravel()[s] not in b"HG":
             env.unwrapped.s = s
             states[divmod(s, 8)] = simulator.current(s)
-    common = {"seed": 25, "discount": 0.95, "budget": 1_000, "indifference": 0.02}
+    common = {"seed": 25, "discount": 0.95, "max_samples": 1_000, "indifference": 0.02}
     return {"simulator": simulator, "policy": _lake_policy(), "states": states, **common}
 
 
 def pong() -> dict[str, Any]:
     """200 states of a game of Pong, with at most 64 rollouts of 25 steps."""
     simulator = jmdp.simulators.ALESimulator("pong")
-    states = jmdp.visited_states(simulator, "uniform", seed=25, count=200, every=10)
-    common = {"seed": 25, "discount": 0.95, "horizon": 25, "budget": 64, "indifference": 0.05}
+    states = jmdp.simulators.visited_states(simulator, "uniform", seed=25, count=200, every=10)
+    common = {"seed": 25, "discount": 0.95, "horizon": 25, "max_samples": 64, "indifference": 0.05}
     return {"simulator": simulator, "policy": "uniform", "states": states, **common}
 
 
@@ -105,7 +105,7 @@ def inventory() -> dict[str, Any]:
     simulator = InventorySimulator(75, lead_time=3, most_ordered=15, mean_demand=6.0, discount=0.7)
     actions = [f"order {n}" for n in (0, 1, 2, 3, 4, 6, 8, 10, 12, 15)]
     policy = simulator.policies["base_stock"]
-    common = {"seed": 25, "budget": 64, "indifference": 0.5}
+    common = {"seed": 25, "max_samples": 64, "indifference": 0.5}
     return {"simulator": simulator, "policy": policy, "states": Stocks(), "actions": actions, **common}
 
 
@@ -151,7 +151,7 @@ def read(path: str, seconds: float, stop: Any, report: Any) -> None:
         try:
             if not glob(f"{path}/parts/*.parquet"):
                 continue
-            found = jmdp.Study.open(path)
+            found = jmdp.studies.Study.open(path)
             states = found.progress.states
             sql = f"select count(distinct number), count(*) from read_parquet('{path}/parts/*.parquet')"
             finished, rows = duckdb.sql(sql).fetchall()[0]
@@ -178,7 +178,7 @@ def show(name: str, workers: int, folder: Path) -> None:
             while share is not None and process.poll() is None:
                 time.sleep(0.2)
                 if (path / "ledger.jsonl").exists():
-                    done = jmdp.Study.open(path).progress
+                    done = jmdp.studies.Study.open(path).progress
                     if done.finished >= share * done.states or (name != "inventory" and done.rung > 10 * share):
                         process.send_signal(signal.SIGKILL)
                         print(f"{name}: killed after {done.finished:,} of {done.states:,} states", flush=True)
@@ -191,7 +191,7 @@ def show(name: str, workers: int, folder: Path) -> None:
     print(f"{name}: {time.monotonic() - begun:.0f} s with {workers} workers")
     print(f"{name}: {reads} reads, {len(errors)} errors {errors[:2]}")
     print(f"{name}: CPU since the last kill: {cost}")
-    found = jmdp.Study.open(path)
+    found = jmdp.studies.Study.open(path)
     print(found)
     _judge(name, found)
     files = glob(found.files)
@@ -203,7 +203,7 @@ def show(name: str, workers: int, folder: Path) -> None:
     found.plot().savefig(folder / f"{name}.png")
 
 
-def _judge(name: str, found: jmdp.Study) -> None:
+def _judge(name: str, found: jmdp.studies.Study) -> None:
     """Compare decisions and intervals with the truth."""
     exact = truth(name)
     if exact is None:
@@ -236,7 +236,7 @@ def query(path: Path) -> None:
             polars.read_parquet(files).group_by("outcome", "action").agg(polars.col("gap").mean(), polars.len())
         ),
         "duckdb": lambda: duckdb.sql(sql).fetchall(),
-        "Study.to_dataframe": lambda: jmdp.Study.open(path).to_dataframe(),
+        "Study.to_dataframe": lambda: jmdp.studies.Study.open(path).to_dataframe(),
     }
     for name, ask in queries.items():
         begun = time.perf_counter()

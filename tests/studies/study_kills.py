@@ -37,10 +37,10 @@ WORLD = windy_gridworld(3, 3)
 WATCHED = ("write", "fsync", "replace", "ftruncate", "unlink")
 
 
-def study(path: Path, pool: Any = None, simulator: Any = WORLD, **given: Any) -> jmdp.Study:
+def study(path: Path, pool: Any = None, simulator: Any = WORLD, **given: Any) -> jmdp.studies.Study:
     """A study of eight states in two rungs."""
     policy = next(iter(WORLD.policies.values()))
-    settings = {"seed": 5, "path": path, "budget": 100, "horizon": 40, "pool": pool, "progress": False}
+    settings = {"seed": 5, "path": path, "max_samples": 100, "horizon": 40, "pool": pool, "progress": False}
     return jmdp.study(simulator, policy, **settings | given)
 
 
@@ -219,10 +219,10 @@ def stay(state: float) -> int:
     return 1
 
 
-def slow_study(path: Path, pool: Any = None) -> jmdp.Study:
+def slow_study(path: Path, pool: Any = None) -> jmdp.studies.Study:
     """A study of 24 states that takes about four seconds in one process."""
     states = {f"at {k}": k / 4 for k in range(24)}
-    return jmdp.study(Slow(), stay, states, seed=3, path=path, budget=100, horizon=2, pool=pool, progress=False)
+    return jmdp.study(Slow(), stay, states, seed=3, path=path, max_samples=100, horizon=2, pool=pool, progress=False)
 
 
 def started_by(pid: int) -> dict[int, bytes]:
@@ -250,7 +250,7 @@ def storm(folder: Path, studies: int, seed: int) -> tuple[int, int, int]:
     rng, seen = np.random.Generator(np.random.Philox(seed)), dict[int, bytes]()
     for number in range(studies):
         path = folder / f"storm-{number}"
-        while not (path.exists() and jmdp.Study.open(path).progress.complete):
+        while not (path.exists() and jmdp.studies.Study.open(path).progress.complete):
             kills += stormy_run(path, rng, seen)
         slow_study(path)  # ends what was killed after the last state
         different += digest(path) != expected

@@ -74,7 +74,7 @@ def test_mutants_of_ledgers_and_parts(whole, tmp_path):
         changed = mutant(rng, content)
         file.write_bytes(changed)
         try:
-            found = {tuple(row.items()) for row in jmdp.Study.open(path).to_arrow().to_pylist()}
+            found = {tuple(row.items()) for row in jmdp.studies.Study.open(path).to_arrow().to_pylist()}
             assert found <= rows, "another study was read"
         except StudyError:
             noticed += 1
@@ -101,7 +101,7 @@ def test_mutants_of_parts_with_valid_checksums(whole, tmp_path):
         chunk["bytes"], chunk["sha256"] = len(changed), hashlib.sha256(changed).hexdigest()
         signed(ledger, path / "ledger.jsonl")
         with contextlib.suppress(StudyError, MemoryBudgetError):
-            jmdp.Study.open(path).to_arrow()
+            jmdp.studies.Study.open(path).to_arrow()
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 512 * 1024
 
 
@@ -127,8 +127,8 @@ def test_mutants_of_records_with_valid_checksums(whole, tmp_path):
                 record[name] = junk(rng)
         signed(ledger, path / "ledger.jsonl")
         for read in (
-            lambda: repr(jmdp.Study.open(path)),
-            lambda: jmdp.Study.open(path).to_arrow(),
+            lambda: repr(jmdp.studies.Study.open(path)),
+            lambda: jmdp.studies.Study.open(path).to_arrow(),
             lambda: study(path),
         ):
             with contextlib.suppress(StudyError):
@@ -145,12 +145,12 @@ def test_damage_in_the_middle_is_an_error_and_at_the_end_is_done_again(whole, tm
     lines = (whole / "ledger.jsonl").read_bytes().splitlines(keepends=True)
     (path / "ledger.jsonl").write_bytes(b"".join([*lines[:2], lines[2].replace(b'"rung":1', b'"rung":2'), *lines[3:]]))
     with pytest.raises(StudyError, match="damaged in line 3"):
-        jmdp.Study.open(path)
+        jmdp.studies.Study.open(path)
     with pytest.raises(StudyError, match="damaged in line 3"):
         study(path)
     for end in (lines[-1][:-1], lines[-1][:20], b"", b"\0" * 100):
         (path / "ledger.jsonl").write_bytes(b"".join([*lines[:-1], end]))
-        assert not jmdp.Study.open(path).progress.complete
+        assert not jmdp.studies.Study.open(path).progress.complete
         study(path)
         assert digest(path) == digest(whole)
     for gone in (lines[1:], [lines[0], *lines[2:]], [*lines[:2], lines[1], *lines[2:]]):
@@ -176,7 +176,7 @@ def test_every_changed_bit_of_the_last_line_is_reported(whole, tmp_path):
         file.write_bytes(content[:-end])
         assert len(Ledger.read(file).records) == len(lines) - 1
     file.write_bytes(b"".join(lines[:-1]))  # as the message says
-    assert not jmdp.Study.open(path).progress.complete
+    assert not jmdp.studies.Study.open(path).progress.complete
     study(path)
     assert digest(path) == digest(whole)
 
@@ -192,9 +192,9 @@ def test_part_that_is_another(whole, tmp_path):
     path = tmp_path / "study"
     shutil.copytree(whole, path)
     flip(sorted((path / "parts").iterdir())[0])
-    assert jmdp.Study.open(path).missing == []
+    assert jmdp.studies.Study.open(path).missing == []
     with pytest.raises(StudyError, match="not the file that the study wrote"):
-        jmdp.Study.open(path).to_dataframe()
+        jmdp.studies.Study.open(path).to_dataframe()
 
 
 def said(file, reason):
@@ -206,13 +206,13 @@ def said(file, reason):
 def test_parts_that_are_missing_or_changed_are_named_and_simulated_again(whole, tmp_path):
     path = tmp_path / "study"
     shutil.copytree(whole, path)
-    states = jmdp.Study.open(whole).progress.states
-    assert jmdp.Study.open(path).verify() == []
+    states = jmdp.studies.Study.open(whole).progress.states
+    assert jmdp.studies.Study.open(path).verify() == []
     parts = sorted((path / "parts").iterdir())
     parts[1].unlink()
     parts[2].write_bytes(parts[3].read_bytes() + b"more")
     flip(parts[4])
-    found = jmdp.Study.open(path)
+    found = jmdp.studies.Study.open(path)
     missing = [said(parts[1], "No such file or directory"), said(parts[2], "another size")]
     assert sorted(found.missing) == missing
     assert (found.progress.finished, found.progress.missing, found.progress.complete) == (states - 2, 2, False)
@@ -264,15 +264,15 @@ def test_pipes_devices_and_links_are_refused_at_once(whole, tmp_path, kind):
     shutil.copytree(whole, path)
     part = sorted((path / "parts").iterdir())[2]
     put(part)
-    assert len(jmdp.Study.open(path).verify()) == len(jmdp.Study.open(path).missing) == 1
+    assert len(jmdp.studies.Study.open(path).verify()) == len(jmdp.studies.Study.open(path).missing) == 1
     with pytest.raises(StudyError, match=part.name):
-        jmdp.Study.open(path).to_arrow()
+        jmdp.studies.Study.open(path).to_arrow()
     with pytest.raises(StudyError, match="cannot be written"):
         study(path)
     assert (tmp_path / part.name).read_bytes() == (whole / "parts" / part.name).read_bytes()
     put(path / "ledger.jsonl")
     with pytest.raises(StudyError, match="cannot be read"):
-        jmdp.Study.open(path)
+        jmdp.studies.Study.open(path)
     with pytest.raises(StudyError):
         study(path)
 
@@ -284,7 +284,7 @@ def test_a_range_that_is_twice_in_the_ledger(whole, tmp_path):
     ledger.records.append(ledger.records[1])
     signed(ledger, path / "ledger.jsonl")
     with pytest.raises(StudyError, match="twice"):
-        jmdp.Study.open(path)
+        jmdp.studies.Study.open(path)
 
 
 class Meanwhile(PlantedPool):
@@ -315,7 +315,7 @@ def test_a_writer_that_lost_its_lock_writes_no_more(whole, tmp_path):
 
     with pytest.raises(StudyError, match="its lock file was removed"):
         study(path, Meanwhile(deleted))
-    assert jmdp.Study.open(path).progress.finished == 2
+    assert jmdp.studies.Study.open(path).progress.finished == 2
     shutil.rmtree(path)
     with pytest.raises(StudyError, match="another process has written to it"):
         study(path, Meanwhile(taken_over))

@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 
 import jmdp
+from jmdp.comparisons.answer import chosen
 from jmdp.errors import CouplingError, SettingsError, StudyError
 from jmdp.simulators import Simulator, Step, action_labels
-from jmdp.simulators.batched_rollouts import joint_draws
-from jmdp.simulators.rollouts import RolloutPlan, paired_draws
+from jmdp.simulators.rollouts.batched_rollouts import joint_draws
+from jmdp.simulators.rollouts.rollouts import RolloutPlan, paired_draws
 from jmdp.studies.driver import rungs
 from jmdp.studies.parts import write_whole
 from jmdp.worlds import inventory, windy_gridworld
@@ -48,7 +49,7 @@ def stay(state):
 
 
 def run(path, states, **given):
-    return jmdp.study(Drift(), stay, states, **{"seed": 3, "path": path, "budget": 64, "progress": False} | given)
+    return jmdp.study(Drift(), stay, states, **{"seed": 3, "path": path, "max_samples": 64, "progress": False} | given)
 
 
 PLACES = {f"at {place}": (float(place), "") for place in range(-4, 5)}
@@ -61,7 +62,7 @@ def ends(estimate):
 
 def check_rows(rows, comparison):
     for row in rows.itertuples():
-        name = row[rows.columns.get_loc(comparison.alternative) + 1]
+        name = row[rows.columns.get_loc(comparison.summary.labels.kind) + 1]
         mean, gap = comparison.mean_of(name), comparison.advantage(name, row.rival)
         assert (row.mean, row.n, row.outcome) == (mean, comparison.counts[name], comparison.outcome.name)
         np.testing.assert_allclose([row.mean_low, row.mean_high], ends(mean))
@@ -69,7 +70,7 @@ def check_rows(rows, comparison):
         better, worse = comparison.superiority(name, row.rival), comparison.superiority(row.rival, name)
         assert [row.better, row.better_low, row.better_high] == [better, better.low, better.high]
         assert [row.worse, row.worse_low, row.worse_high] == [worse, worse.low, worse.high]
-        assert row.best == (name == comparison.choice)
+        assert row.best == (name == chosen(comparison))
         assert row.leader == (name == comparison.leader)
         assert row.rival == (comparison.runner_up if row.leader else comparison.leader)
 
@@ -87,7 +88,7 @@ def test_every_state_has_the_result_of_compare(tmp_path, kind):
     else:
         policies = {name: INVENTORY.policies[name] for name in ("base_stock", "reorder", "uniform")}
         given = INVENTORY, policies, [0, 4, 9]
-    found = jmdp.study(*given, seed=7, path=tmp_path, budget=budget, horizon=60, progress=False)
+    found = jmdp.study(*given, seed=7, path=tmp_path, max_samples=budget, horizon=60, progress=False)
     assert found.progress.complete
     assert found.progress.failed == 0, found.failures().error.iloc[0]
     rows, states = found.to_dataframe(), given[2]
@@ -118,7 +119,7 @@ def test_states_climb_rungs_of_the_schedule(tmp_path):
     ratios = np.divide(rungs(10_000)[1:-1], rungs(10_000)[:-2])
     assert ((ratios >= 8) & (ratios <= 10)).all()
     states = [(k,) for k in range(11)]
-    given = {"seed": 7, "budget": 700, "horizon": 20, "progress": False}
+    given = {"seed": 7, "max_samples": 700, "horizon": 20, "progress": False}
     found = jmdp.study(INVENTORY.simulator, BASE_STOCK, states, [0, 1], path=tmp_path, **given)
     names = sorted(file.name for file in (tmp_path / "parts").iterdir())
     assert any("rung-1" in name for name in names)
@@ -132,7 +133,7 @@ def test_states_climb_rungs_of_the_schedule(tmp_path):
 @pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.long)])
 def test_the_files_do_not_depend_on_the_workers(tmp_path, workers, two_workers):
     states = [(k % 11,) for k in range(150)]
-    given = {"seed": 1, "budget": 64, "horizon": 30, "progress": False}
+    given = {"seed": 1, "max_samples": 64, "horizon": 30, "progress": False}
     jmdp.study(INVENTORY.simulator, BASE_STOCK, states, path=tmp_path / "one", **given)
     pool = two_workers if workers == 2 else workers
     jmdp.study(INVENTORY.simulator, BASE_STOCK, states, path=tmp_path / "more", pool=pool, **given)
@@ -199,7 +200,7 @@ def test_a_state_of_step_many_that_raises_does_not_spoil_those_beside_it(tmp_pat
     states = [(k % 11,) for k in range(70)]
     states[3] = (99,)  # more than fits
     found = jmdp.study(
-        INVENTORY.simulator, BASE_STOCK, states, seed=1, path=tmp_path, budget=64, horizon=30, progress=False
+        INVENTORY.simulator, BASE_STOCK, states, seed=1, path=tmp_path, max_samples=64, horizon=30, progress=False
     )
     failed = found.failures().index.tolist()
     assert failed in ([3], [])
@@ -234,7 +235,7 @@ class Lazily:
 
 def test_states_are_taken_one_at_a_time(tmp_path):
     states = Lazily(9)
-    found = run(tmp_path, states, budget=40)
+    found = run(tmp_path, states, max_samples=40)
     assert found.failures().index.tolist() == [4]
     assert "state 4 is lost" in found.failures().error.iloc[0]
     assert set(states.asked) == set(range(9))
@@ -245,7 +246,7 @@ def test_another_study_in_the_folder_is_refused(tmp_path):
     before = digest(tmp_path)
     for changed, said in (
         ({"seed": 4}, "seed 3"),
-        ({"budget": 65}, "budget 64"),
+        ({"max_samples": 65}, "max_samples 64"),
         ({"confidence": 0.9}, "confidence 0.95"),
         ({"resume": False}, "has a study already"),
         ({"actions": ["left", "right"]}, "alternatives"),
@@ -260,7 +261,7 @@ def test_another_study_in_the_folder_is_refused(tmp_path):
     with pytest.raises(StudyError, match="has another result"):
         run(tmp_path, moved)
     with pytest.raises(StudyError, match="has another result"):
-        jmdp.study(Drift(), lambda state: 0, PLACES, seed=3, path=tmp_path, budget=64, progress=False)
+        jmdp.study(Drift(), lambda state: 0, PLACES, seed=3, path=tmp_path, max_samples=64, progress=False)
     assert digest(tmp_path) == before
 
 
@@ -291,7 +292,7 @@ def test_a_full_disk_stops_cleanly(tmp_path, monkeypatch):
     with pytest.raises(StudyError, match="No space left on device"):
         study(tmp_path / "study")
     monkeypatch.undo()
-    assert 0 < jmdp.Study.open(tmp_path / "study").progress.finished < 8
+    assert 0 < jmdp.studies.Study.open(tmp_path / "study").progress.finished < 8
     study(tmp_path / "study")
     study(tmp_path / "whole")
     assert digest(tmp_path / "study") == digest(tmp_path / "whole")
@@ -327,7 +328,7 @@ def test_ctrl_c_returns_what_is_finished(tmp_path):
     timer = threading.Thread(target=interrupt)
     timer.start()
     states = [(k / 100, "") for k in range(300)]
-    found = run(tmp_path, states, budget=500)
+    found = run(tmp_path, states, max_samples=500)
     timer.join()
     assert 0 < found.progress.finished < 300
     assert "The same call of study continues" in repr(found)
@@ -337,7 +338,7 @@ def test_ctrl_c_returns_what_is_finished(tmp_path):
 def test_labels_and_coordinates(tmp_path):
     world = windy_gridworld(3, 4)
     found = jmdp.study(
-        world, next(iter(world.policies.values())), seed=1, path=tmp_path / "a", budget=40, progress=False
+        world, next(iter(world.policies.values())), seed=1, path=tmp_path / "a", max_samples=40, progress=False
     )
     assert found.coordinates == ["row", "column"]
     best = found.best()
@@ -350,9 +351,12 @@ def test_labels_and_coordinates(tmp_path):
         == found.to_dataframe().query("number == 2 and action == 'R'")["mean"].item()
     )
     Point = namedtuple("Point", ["stock", "n"])  # n is the name of a column
-    assert run(tmp_path / "b", {Point(1, 2): (0.0, ""), Point(3, 4): (1.0, "")}, budget=40).coordinates == ["x0", "x1"]
+    assert run(tmp_path / "b", {Point(1, 2): (0.0, ""), Point(3, 4): (1.0, "")}, max_samples=40).coordinates == [
+        "x0",
+        "x1",
+    ]
     Place = namedtuple("Place", ["height", "width"])
-    found = run(tmp_path / "c", {Place(1, 2.5): (0.0, ""), Place(3, 4.0): (1.0, ""), "odd": (2.0, "")}, budget=40)
+    found = run(tmp_path / "c", {Place(1, 2.5): (0.0, ""), Place(3, 4.0): (1.0, ""), "odd": (2.0, "")}, max_samples=40)
     assert found.coordinates == ["height", "width"]
     best = found.best()
     assert best.width.tolist()[:2] == [2.5, 4.0]
@@ -365,7 +369,7 @@ def test_certified_studies_of_lazy_models(tmp_path):
     policy = next(iter(world.policies.values()))
     model = jmdp.LazyJMDP.of(world.model)
     states = [s for s in range(12) if not world.model.terminal[s]]
-    given = {"coupling": jmdp.Local(), "seed": 1, "budget": 100, "tolerance": 1e-6, "progress": False}
+    given = {"coupling": jmdp.Local(), "seed": 1, "max_samples": 100, "tolerance": 1e-6, "progress": False}
     found = jmdp.study(model, lambda s: policy.probs[s], states, path=tmp_path / "one", **given)
     assert found.progress.failed == 0, found.failures().error.iloc[0]
     exact = jmdp.evaluate(world.model, policy, jmdp.Local(), progress=False)
@@ -391,14 +395,14 @@ def test_bad_arguments(tmp_path):
         (lambda: run(tmp_path, 3), SettingsError, "Give a list of states"),
         (lambda: run(tmp_path, "text"), SettingsError, "Give a list of states"),
         (lambda: run(tmp_path, PLACES, seed=-1), SettingsError, "seed is -1"),
-        (lambda: run(tmp_path, PLACES, budget=1), SettingsError, "budget is 1"),
+        (lambda: run(tmp_path, PLACES, max_samples=1), SettingsError, "max_samples is 1"),
         (lambda: run(3, PLACES), SettingsError, "path is 3"),
         (lambda: run(tmp_path, PLACES, resume="yes"), SettingsError, "resume"),
         (lambda: run(tmp_path, PLACES, pool=0), SettingsError, "pool is 0"),
         (lambda: run(tmp_path, PLACES, actions=["left"]), SettingsError, "at least two"),
         (lambda: jmdp.study(model, stay, [0], seed=1, path=tmp_path), CouplingError, "coupling is missing"),
-        (lambda: jmdp.Study.open(tmp_path / "none"), StudyError, "cannot be read"),
-        (lambda: jmdp.Study.open(7), SettingsError, "path is 7"),
+        (lambda: jmdp.studies.Study.open(tmp_path / "none"), StudyError, "cannot be read"),
+        (lambda: jmdp.studies.Study.open(7), SettingsError, "path is 7"),
     ):
         with pytest.raises(kind, match=said):
             call()
@@ -424,11 +428,11 @@ class Parity(Simulator):
 def test_states_of_other_types_beside_a_state_do_not_change_it(tmp_path):
     states = [0.5, 2**53 + 1, 7, np.float32(3.0), 8]
     given = {"horizon": 3, "progress": False}
-    found = jmdp.study(Parity(), stay, states, seed=0, path=tmp_path, budget=64, **given)
+    found = jmdp.study(Parity(), stay, states, seed=0, path=tmp_path, max_samples=64, **given)
     for number, rows in found.to_dataframe().groupby("number"):
         key = int(rows.key.iloc[0])
         check_rows(rows, jmdp.compare(Parity(), stay, state=states[number], seed=key, max_samples=64, **given))
-    run_again = jmdp.study(Parity(), stay, states, seed=0, path=tmp_path, budget=64, **given)
+    run_again = jmdp.study(Parity(), stay, states, seed=0, path=tmp_path, max_samples=64, **given)
     assert run_again.progress.complete
 
 
@@ -451,7 +455,9 @@ class Anything(Drift):
 def test_states_that_cannot_be_sent_and_exits_fail_alone(tmp_path, workers, two_workers):
     pool = two_workers if workers == 2 else None
     states = {"good": 1, "locked": Unpicklable(), "exits": "exits", "none": None, "\udcff": 2, "last": 3}
-    found = jmdp.study(Anything(), stay, states, seed=0, path=tmp_path, budget=40, horizon=3, pool=pool, progress=False)
+    found = jmdp.study(
+        Anything(), stay, states, seed=0, path=tmp_path, max_samples=40, horizon=3, pool=pool, progress=False
+    )
     assert found.progress.complete
     failed = set(found.failures().state)
     assert {"exits", "none"} <= failed <= {"exits", "none", "locked"}
@@ -474,6 +480,8 @@ def test_series_of_pandas_and_patterns_in_paths(tmp_path):
     import pandas as pd
 
     series = pd.Series([0.0, 1.0, 2.0, 3.0], index=[3, 2, 1, 0])
-    found = jmdp.study(Anything(), stay, series, seed=0, path=tmp_path / "a[1]", budget=40, horizon=3, progress=False)
+    found = jmdp.study(
+        Anything(), stay, series, seed=0, path=tmp_path / "a[1]", max_samples=40, horizon=3, progress=False
+    )
     assert found.best().state.tolist() == ["0.0", "1.0", "2.0", "3.0"]
     assert len(glob.glob(found.files)) == len(list((tmp_path / "a[1]" / "parts").iterdir())) > 0

@@ -13,7 +13,7 @@ import pytest
 import jmdp
 from jmdp.distribute import ProcessPool
 from jmdp.errors import StudyError, WorkerError
-from jmdp.results.outcome import Outcome
+from jmdp.results.certificate import Outcome
 from jmdp.simulators import Simulator, Step, action_labels
 from jmdp.studies import driver
 from studies.study_kills import PlantedPool, digest
@@ -67,7 +67,7 @@ def states(deeds=None):
 
 
 def run(path, pool=None, deeds=None, simulator=None, **given):
-    settings = {"seed": 3, "path": path, "budget": 64, "horizon": 5, "progress": False} | given
+    settings = {"seed": 3, "path": path, "max_samples": 64, "horizon": 5, "progress": False} | given
     return jmdp.study(simulator or Line(), stay, states(deeds), pool=pool, **settings)
 
 
@@ -153,7 +153,7 @@ def test_states_that_end_their_workers_have_failed_if_others_finish(tmp_path, wh
 def test_if_all_workers_end_by_themselves_nothing_has_failed(tmp_path):
     with pytest.raises(WorkerError, match="crashed at state"):
         run(tmp_path, PlantedPool(crashes=dict.fromkeys(range(SIZE), ALWAYS)))
-    assert jmdp.Study.open(tmp_path).progress.finished == 0
+    assert jmdp.studies.Study.open(tmp_path).progress.finished == 0
 
 
 def test_the_only_state_that_is_left_fails_only_if_a_finished_one_finishes_again(tmp_path, whole, quick):
@@ -179,7 +179,7 @@ INVENTORY = jmdp.worlds.inventory()
 
 
 def stocks(path, pool=None):
-    given = {"seed": 1, "path": path, "budget": 600, "horizon": 30, "progress": False, "pool": pool}
+    given = {"seed": 1, "path": path, "max_samples": 600, "horizon": 30, "progress": False, "pool": pool}
     return jmdp.study(
         INVENTORY.simulator,
         INVENTORY.simulator.policies["base_stock"],
@@ -218,7 +218,7 @@ def test_retry_failed_tries_again_what_has_failed_and_nothing_else(tmp_path, who
 
 def test_a_state_that_had_failed_may_wait_for_later_rungs(tmp_path):
     """The ranges of the later rungs are then others, and their parts are made anew."""
-    deeds, given = {3: "raises", 4: "raises"}, {"budget": 700}
+    deeds, given = {3: "raises", 4: "raises"}, {"max_samples": 700}
     whole = run(tmp_path / "whole", simulator=Mended(), **given)
     path = tmp_path / "study"
     found = run(path, deeds=deeds, **given)
@@ -276,7 +276,7 @@ def test_workers_that_cannot_be_started_raise(tmp_path):
     deeds = dict.fromkeys(range(SIZE), "exit")
     with ProcessPool(2) as pool, pytest.raises(WorkerError):
         run(tmp_path, pool, deeds)
-    assert jmdp.Study.open(tmp_path).progress.finished == 0
+    assert jmdp.studies.Study.open(tmp_path).progress.finished == 0
     with pytest.raises(StudyError, match="resume=True"):
         run(tmp_path, resume=False)
     assert run(tmp_path).progress.complete

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import jmdp
 from jmdp.errors import LabelError, ModelError, SettingsError
 from jmdp.testing import check_model
-from jmdp.testing.equal_parts import equal_actions, equal_states
+from jmdp.testing.certificate_check import equal_actions, equal_states
 
 
 def chain(after, *, terminal=(), reward=1.0, discount=0.9, names=None):
@@ -172,7 +172,7 @@ def test_only_terminal_states():
 
 
 def test_equal_hashes_are_not_enough(monkeypatch):
-    monkeypatch.setattr("jmdp.testing.equal_parts._mixed", np.zeros_like)
+    monkeypatch.setattr("jmdp.testing.certificate_check._mixed", np.zeros_like)
     assert [group.tolist() for group in equal_states(chain([0, 1, 0, 1], reward=0.0))] == [[0, 2]]
     assert equal_states(chain([0, 1, 2])) == []
 

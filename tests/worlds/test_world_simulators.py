@@ -146,5 +146,5 @@ def test_policies_compare_alike_as_table_and_as_simulator(world, old, new):
         found = jmdp.compare_policies(
             source, chosen, seed=0, max_samples=64, precision=1e-9, horizon=80, progress=False
         )
-        gap = found.draws.returns[:, 1] - found.draws.returns[:, 0]
+        gap = found.summary.samples.returns[:, 1] - found.summary.samples.returns[:, 0]
         assert abs(gap.mean() - (exact[new] - exact[old])) <= 5 * gap.std() / 8 + cut

@@ -77,7 +77,7 @@ def test_inventory_orders_are_compared_under_the_same_demand():
     one, other = (r.gap("3", "order 3", "order 4") for r in (shared, apart))
     assert one.mean == other.mean
     assert other.variance / one.variance > 100
-    assert shared.gap("3", "order 3", "order 0").is_better() is jmdp.Verdict.YES
+    assert shared.gap("3", "order 3", "order 0").is_better() is jmdp.results.Verdict.YES
 
 
 def test_starts():

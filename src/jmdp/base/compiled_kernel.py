@@ -165,7 +165,7 @@ def _sources() -> bytes:
     """All kernels of the package: compiled code contains the kernels that it calls."""
     package = Path(__file__).parents[1]
     return b"".join(
-        path.read_bytes() for path in sorted([*package.glob("methods/kernels/*.py"), *package.glob("*/*_kernel.py")])
+        path.read_bytes() for path in sorted([*package.glob("methods/kernels/*.py"), *package.rglob("*_kernel.py")])
     )
 
 

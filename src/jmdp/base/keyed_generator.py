@@ -24,7 +24,7 @@ _HEAD, _TAIL = (4).to_bytes(48, "little"), bytes(32)
 """The same bytes before and after the key, before the first draw: the buffer is used up, the counter is 0."""
 
 
-class _Words(ISpawnableSeedSequence):
+class _KeySeed(ISpawnableSeedSequence):
     """Sixteen bytes that become the key of a Philox generator.
 
     ``Philox(key=…)`` gives the same generator in three times the time, because it also asks the operating system for a
@@ -50,7 +50,7 @@ class _Words(ISpawnableSeedSequence):
 
 def philox(words: bytes) -> np.random.Philox:
     """Philox bit generator with this key of 16 bytes."""
-    key: Any = _Words(words)  # NumPy's annotations know SeedSequence only
+    key: Any = _KeySeed(words)  # NumPy's annotations know SeedSequence only
     return np.random.Philox(key)
 
 

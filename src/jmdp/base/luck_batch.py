@@ -7,12 +7,9 @@ import struct
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from jmdp.base.arrays import Floats, Integers
+from jmdp.base.arrays import Floats, Integers, Words
 from jmdp.base.luck import Shock
-
-Words = npt.NDArray[np.uint64]
 
 _NOWHERE: Words = np.zeros(0, np.uint64)
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from jmdp.base.arrays import Words
 from jmdp.base.compiled_kernel import compiled, compiled_part
-
-Words = npt.NDArray[np.uint64]
 
 _START = np.array(
     [

@@ -16,7 +16,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
-from typing import Protocol
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jmdp.base.interval import Estimate
 
 _EXACT = Context(prec=2500)
 """Enough digits for every sum, difference and rounding of float64 numbers."""
@@ -31,16 +34,7 @@ _NEGLIGIBLE = 1e-12
 """A probability this close to 0 or 1 differs from it by rounding only."""
 
 
-class NumberWithError(Protocol):
-    """A number that is known to be in [low, high], as `jmdp.Estimate` is."""
-
-    low: float
-    high: float
-
-    def __float__(self) -> float: ...
-
-
-def plus_minus(number: NumberWithError) -> str:
+def plus_minus(number: Estimate) -> str:
     """``value ± error``, or ``value [low, high]`` if the errors to both sides differ by more than the last digit.
 
     [value − error, value + error] as printed contains [low, high]. The error has two significant digits, or one if it
@@ -67,7 +61,7 @@ def plus_minus(number: NumberWithError) -> str:
     return f"{_text(middle)} ± {_text(off)}"
 
 
-def with_ends(number: NumberWithError, between: str = " ", digits: int = _FLOAT_DIGITS) -> str:
+def with_ends(number: Estimate, between: str = " ", digits: int = _FLOAT_DIGITS) -> str:
     """``value [low, high]``, the ends rounded outwards, all to the second significant digit of the larger error.
 
     The value has at most `digits` significant digits.
@@ -76,7 +70,7 @@ def with_ends(number: NumberWithError, between: str = " ", digits: int = _FLOAT_
     return middle + between + ends
 
 
-def value_and_ends(number: NumberWithError, digits: int = _FLOAT_DIGITS) -> tuple[str, str]:
+def value_and_ends(number: Estimate, digits: int = _FLOAT_DIGITS) -> tuple[str, str]:
     """Return the two parts of `with_ends`.
 
     Digits are added if an interval that excludes 0 would be printed with an end at 0.
@@ -100,7 +94,7 @@ def value_and_ends(number: NumberWithError, digits: int = _FLOAT_DIGITS) -> tupl
     return _text(middle), f"[{floor}, {ceiling}]"
 
 
-def to_digits(number: NumberWithError, digits: int) -> str:
+def to_digits(number: Estimate, digits: int) -> str:
     """``value in [low, high]``, each to this many significant digits, or ``value ± error`` if the error is small.
 
     The error is small if it is below the last digit: then the value has three digits more, and the error one digit.
@@ -137,7 +131,7 @@ def chance(value: float, decimals: int = 3) -> str:
 
 
 def with_decimals(
-    number: NumberWithError, decimals: int, write: Callable[[float, int], str] = decimals_of, between: str = " "
+    number: Estimate, decimals: int, write: Callable[[float, int], str] = decimals_of, between: str = " "
 ) -> str:
     """``value [low, high]`` with this many decimals; the value alone if its interval rounds to it."""
     value = write(float(number), decimals)
@@ -151,7 +145,7 @@ def with_decimals(
     return value + between + ends_to_decimals(number, decimals, write)
 
 
-def ends_to_decimals(number: NumberWithError, decimals: int, write: Callable[[float, int], str] = decimals_of) -> str:
+def ends_to_decimals(number: Estimate, decimals: int, write: Callable[[float, int], str] = decimals_of) -> str:
     """``[low, high]``, rounded outwards to this many decimals and written by `decimals_of` or by `chance`."""
     floor, ceiling = (
         _end_to_decimals(end, decimals, rounding, write)
@@ -160,13 +154,13 @@ def ends_to_decimals(number: NumberWithError, decimals: int, write: Callable[[fl
     return f"[{floor}, {ceiling}]"
 
 
-def percent(number: NumberWithError) -> str:
+def percent(number: Estimate) -> str:
     """A probability and its interval in percent, the ends rounded outwards: ``31% [29, 34]``."""
     floor, ceiling = percent_ends(number, 0)
     return f"{100 * float(number):.0f}% [{floor}, {ceiling}]"
 
 
-def percent_ends(number: NumberWithError, decimals: int) -> tuple[str, str]:
+def percent_ends(number: Estimate, decimals: int) -> tuple[str, str]:
     """Both ends of a probability's interval in percent, rounded outwards to this many decimals: 18.4 and 22.1."""
     low, high = (
         _rounded(_EXACT.multiply(Decimal(end), 100), -decimals, rounding)
@@ -181,7 +175,7 @@ def confidence_percent(level: float) -> str:
     return f"{(100 - wrong).normalize():f}%"
 
 
-def share_of_cases(number: NumberWithError) -> str:
+def share_of_cases(number: Estimate) -> str:
     """A probability: ``31% of cases``, with a decimal or with its interval if that does not round to whole percents."""
     low, value, high = number.low, float(number), number.high
     nearest = percentages([value, 1 - value])[0]
@@ -222,7 +216,7 @@ def without_zeros(value: float, digits: int, legible: int) -> str:
     return _general(Decimal(f"{value:.{digits}g}"), legible) if math.isfinite(value) else f"{value:g}"
 
 
-def supported_digits(number: NumberWithError, wanted: int) -> int | None:
+def supported_digits(number: Estimate, wanted: int) -> int | None:
     """How many significant digits may be written without the interval, because all of it rounds to them.
 
     It is `wanted`, or up to three more at a tie, where ends round to different sides however near they are. None: the
@@ -235,7 +229,7 @@ def supported_digits(number: NumberWithError, wanted: int) -> int | None:
     return None
 
 
-def supported(number: NumberWithError, wanted: int) -> str:
+def supported(number: Estimate, wanted: int) -> str:
     """The number to so many significant digits if its interval supports them, else ``value ± error``."""
     digits = supported_digits(number, wanted)
     return plus_minus(number) if digits is None else significant(float(number), digits)

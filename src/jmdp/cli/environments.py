@@ -15,10 +15,8 @@ import tyro
 from jmdp import worlds
 from jmdp.base.luck import Shock
 from jmdp.base.settings import short
-from jmdp.cli.choices import label_of, source_and_name, unknown
-from jmdp.cli.loading import Loader
-from jmdp.cli.policies import simulator_policy, table_policy
-from jmdp.cli.policy_files import names_a_file
+from jmdp.cli.loading import Loader, label_of, source_and_name, unknown
+from jmdp.cli.policy_files import names_a_file, simulator_policy, table_policy
 from jmdp.errors import MissingExtraError, SettingsError, SimulatorError
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.tabular import TabularJMDP

@@ -1,22 +1,150 @@
-"""Code of users: said before it is run, or refused by `--safe`. Options of the commands that may load it."""
+"""Code of users: said before it is run, or refused by `--safe`. Options of the commands that may load it.
+
+Conversion of command-line text to couplings, labels and user-defined objects.
+
+The option --report of all commands that have a result.
+"""
 
 from __future__ import annotations
 
+import difflib
+import importlib.util
 import os
 import sys
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from types import ModuleType
+from typing import Annotated, Any, Literal
 
 import tyro
 
+from jmdp.base.labels import Label, Labels
 from jmdp.base.settings import short
-from jmdp.cli.choices import attribute, source_and_name
-from jmdp.cli.command import Command
-from jmdp.cli.options import Flag, Optionally
-from jmdp.errors import SettingsError
+from jmdp.base.whole_files import replacement, reserved
+from jmdp.cli.command import Command, Flag, Optionally, writing
+from jmdp.errors import MissingExtraError, SettingsError
+from jmdp.models.coupling import Coupling, Independent, Local, PolicyLuck, Synchronous
+from jmdp.show.reports.page import check_extras, html_of
+
+CouplingName = Literal["local", "synchronous", "independent"]
+
+_COUPLINGS: dict[CouplingName, type[Coupling]] = {
+    "local": Local,
+    "synchronous": Synchronous,
+    "independent": Independent,
+}
+
+
+_DIGITS = 18
+"""Largest number of digits of an index."""
+
+_FILES: dict[Path, ModuleType] = {}
+"""Modules loaded from user files, each once, so that a class in a file stays the same class."""
+
+
+def coupling_of(name: CouplingName, policy_luck: PolicyLuck) -> Coupling:
+    """Return the coupling of this name."""
+    return _COUPLINGS[name](policy_luck)
+
+
+def label_of(labels: Labels, text: str) -> Label:
+    """Return a state or action by its name or, if there is no such name, by its number."""
+    if text in (labels.names or ()) or not text.isdecimal() or len(text) > _DIGITS:
+        return text
+    return int(text)
+
+
+def unknown(kind: str, text: str, known: Iterable[str]) -> SettingsError:
+    """Return the error for an unknown name, with the known names and the closest match."""
+    names = list(known)
+    text = text[:200]
+    close = difflib.get_close_matches(text, names, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    return SettingsError(f"There is no {kind} {text!r}.{hint} Available: {', '.join(names)}.")
+
+
+def source_and_name(text: str) -> tuple[str, str]:
+    """Return module or file, and attribute, of `package.module:attribute` or `path/to/file.py:attribute`."""
+    source, _, name = text.rpartition(":")
+    if not all(name.split(".")) or not (source.endswith(".py") or all(source.split("."))):
+        raise SettingsError(f"{short(text)} does not name an object. Give package.module:name or file.py:name.")
+    return source, name
+
+
+def attribute(text: str) -> Any:
+    """Return a user's object, given as `package.module:attribute` or `path/to/file.py:attribute`."""
+    source, name = source_and_name(text)
+    module = _from_file(Path(source)) if source.endswith(".py") else _from_name(source)
+    found: Any = module
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise unknown("attribute", part, sorted(known for known in dir(found) if not known.startswith("_")))
+        found = getattr(found, part)
+    return found
+
+
+def _from_name(name: str) -> ModuleType:
+    _importable(Path.cwd())
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as missing:
+        if missing.name is not None and f"{name}.".startswith(f"{missing.name}."):
+            raise SettingsError(
+                f"There is no module {missing.name!r} in the current folder or among the installed packages. To load a "
+                f"file, give its extension too: {missing.name}.py:…"
+            ) from None
+        raise MissingExtraError(f"{name} needs {missing.name}: pip install {missing.name}") from missing
+
+
+def _from_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise SettingsError(f"There is no file {str(path)!r} in {Path.cwd()}.")
+    path = path.resolve()
+    if path not in _FILES:
+        _importable(path.parent)
+        _FILES[path] = import_module(path.stem) if _import_gets(path) else _under_another_name(path)
+    return _FILES[path]
+
+
+def _import_gets(path: Path) -> bool:
+    """True if importing the file's name loads this very file, and no other module of that name."""
+    name = path.stem
+    if "." in name:
+        return False
+    if name in sys.modules:
+        origin = getattr(sys.modules[name], "__file__", None)
+    else:
+        spec = importlib.util.find_spec(name)
+        origin = None if spec is None else spec.origin
+    return origin is not None and Path(origin).resolve() == path
+
+
+def _under_another_name(path: Path) -> ModuleType:
+    name = f"file {path.stem}"  # without the folder: digests, and so random draws, may depend on the name
+    while name in sys.modules:
+        name += "'"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and copies of states look it up here
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _importable(folder: Path) -> None:
+    if os.fspath(folder) not in sys.path:
+        sys.path.insert(0, os.fspath(folder))
+
 
 _ANNOUNCED: set[str] = set()
 """Files and modules whose code was announced in this process, each once."""
@@ -113,3 +241,34 @@ def _import_installed_packages_only() -> None:
 
 _READ_ON_IMPORT = (".numba_config.yaml", "matplotlibrc")
 """Settings that numba and matplotlib read from the current folder; those of numba name a folder of pickled caches."""
+
+
+COMMAND_LINE: ContextVar[str | None] = ContextVar("COMMAND_LINE", default=None)
+"""The command line that is being run, as a shell reads it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reporting(Command):
+    """Command whose result has a page."""
+
+    report: Annotated[Optionally[Path], tyro.conf.arg(metavar="PAGE.html")] = None
+    """Write a self-contained HTML page about the result to PAGE.html; this command is in it."""
+
+    @contextmanager
+    def reserved_page(self) -> Iterator[None]:
+        """Reserve the file first: a wrong path or a missing package must not be found after an hour."""
+        if self.report is None:
+            yield
+            return
+        check_extras()
+        with ExitStack() as stack:
+            with writing("--report", self.report):
+                stack.enter_context(reserved(self.report))
+            yield
+
+    def write_page(self, result: Any, **focus: Any) -> None:
+        """Write the page of a result, if it was asked for, while its file is reserved."""
+        if self.report is not None:
+            page = html_of(result, COMMAND_LINE.get(), **focus).encode("utf-8")
+            with writing("--report", self.report), replacement(self.report) as file:
+                file.write(page)

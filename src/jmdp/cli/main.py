@@ -12,9 +12,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from jmdp.base.settings import short
-from jmdp.cli.choices import unknown
-from jmdp.cli.exit import Exit
-from jmdp.cli.failures import discard_output, one_line, standard_output
+from jmdp.cli.command import Exit, discard_output, one_line, standard_output
+from jmdp.cli.loading import unknown
 from jmdp.errors import MissingExtraError, SettingsError
 
 if TYPE_CHECKING:
@@ -43,7 +42,6 @@ COMMANDS = {
     "study": _Entry("study", "RunStudy", "Compare in many states, as a settings file says; results are in files."),
     "gate": _Entry("gate", "Gate", "Fail if a new policy is worse than the old one by more than a margin."),
     "check": _Entry("check", "Check", "Check that a simulator gives the same randomness to all of its actions."),
-    "reproduce": _Entry("reproduce", "Reproduce", "Reproduce the paper's experiments and write a report."),
 }
 
 _EXAMPLES = {
@@ -53,7 +51,6 @@ _EXAMPLES = {
     "jmdp gate world:inventory --old base_stock --new reorder --margin 2%": "is the new policy worse by more than 2%?",
     "jmdp review Blackjack-v1 --policy 1 --discount 1 --horizon 20": "one game: bad luck or a bad decision?",
     "jmdp check FrozenLake-v1": "whether its actions can share randomness",
-    "jmdp reproduce chain_correlation --out report": "one figure of the paper, within seconds",
 }
 
 
@@ -125,7 +122,7 @@ def _run(arguments: Sequence[str]) -> int:
         import_module("tyro")
     except ImportError:
         raise MissingExtraError('The command line needs tyro: pip install "jmdp[cli]"') from None
-    from jmdp.cli.reporting import COMMAND_LINE
+    from jmdp.cli.loading import COMMAND_LINE
 
     COMMAND_LINE.set(shlex.join(["jmdp", *arguments]))
     kind: type[Command] = getattr(import_module(f"jmdp.cli.commands.{entry.module}"), entry.name)
@@ -138,7 +135,7 @@ def _version(options: Sequence[str]) -> Exit:
         raise SettingsError("The version has one option: jmdp --version --verbose")
     with standard_output():
         if options:
-            from jmdp.cli.versions import versions
+            from jmdp.cli.command import versions
 
             print(versions())
         else:
@@ -174,7 +171,7 @@ def _help(stream: TextIO) -> None:
         "  -h, --help  show this help; after a command, show its options\n"
         "  --version   show the version; with --verbose also those of other packages, the machine and its threads\n\n"
         "exit codes\n"
-        "  0    success: converged, decided, no fault found, or all claims reproduced\n"
+        "  0    success: converged, decided, or no fault found\n"
         "  1    finished without success: the output states the reason; gate: the new policy is worse\n"
         "  2    error in the command, its input or the installation\n"
         "  3    gate: undecided within the budget\n"

@@ -7,17 +7,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from jmdp.base.interrupts import interruptible
 from jmdp.base.luck import Shock
+from jmdp.base.machine import interruptible
 from jmdp.base.settings import asks_for_seed
-from jmdp.comparisons.comparison import Comparison
-from jmdp.comparisons.question import SimulatorQuestion
+from jmdp.comparisons.comparison import ActionComparison
+from jmdp.comparisons.question import ComparisonSettings, SimulatorQuestion
 from jmdp.comparisons.sampling import answer
-from jmdp.comparisons.settings import Settings
 from jmdp.distribute.pools import Pool
 from jmdp.errors import SettingsError
 from jmdp.methods.monte_carlo.monte_carlo import MonteCarlo, rollout_horizon
-from jmdp.methods.monte_carlo.table_rollouts import compiled
+from jmdp.methods.monte_carlo.samples import compiled
 from jmdp.models.actors.actor import Actor
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.coupling import Coupling, Synchronous
@@ -25,15 +24,14 @@ from jmdp.models.discount import problem_discount
 from jmdp.models.policy import is_one_policy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.simulators import as_simulator
-from jmdp.simulators.candidates import candidate_actions
+from jmdp.simulators.adapters.functions import TabularSimulator, table_of, table_state
 from jmdp.simulators.checking.sampling import check_before_sampling, check_repeatable, policy_draws
 from jmdp.simulators.digests import digest_of
-from jmdp.simulators.draws import Draws
-from jmdp.simulators.functions import TabularSimulator, table_of, table_state
-from jmdp.simulators.rollouts import RolloutPlan, paired_draws
-from jmdp.simulators.simulator import Simulator
+from jmdp.simulators.rollouts.draws import Draws
+from jmdp.simulators.rollouts.rollouts import RolloutPlan, paired_draws
+from jmdp.simulators.simulator import Simulator, candidate_actions
 from jmdp.statistics.assumptions import Assumptions
-from jmdp.statistics.limits import known_reward_bound
+from jmdp.statistics.selection import known_reward_bound
 
 
 @interruptible
@@ -59,9 +57,7 @@ def compare(
     assume: Assumptions | None = None,
     pool: int | Pool | None = None,
     progress: bool = True,
-    policies: None = None,
-    seconds: None = None,
-) -> Comparison:
+) -> ActionComparison:
     """Compare actions in one state under shared randomness (luck), and stop when the comparison is decided.
 
     Each sample simulates one rollout per action: the action first, then `policy`. The rollouts of a sample share random
@@ -117,41 +113,35 @@ def compare(
     assume
         What is known of returns beyond the samples: `Assumptions`, such as their range or the largest possible loss.
     pool
-        Worker processes: their number, or a `jmdp.ProcessPool`, which can be used for several comparisons. The result
-        does not depend on it. None simulates in this process.
+        Worker processes: their number, or a `jmdp.distribute.ProcessPool`, which can be used for several
+        comparisons. The result does not depend on it. None simulates in this process.
     progress
         Show progress if the computation takes long: a bar on a terminal, otherwise a line every minute.
-    policies
-        Raises an error: use `jmdp.compare_policies` to compare whole policies.
-    seconds
-        Raises an error: use `max_seconds`.
 
     Returns
     -------
-    Comparison
+    ActionComparison
         The best action, if known with the requested confidence, with estimates and intervals of mean returns, gaps,
         probabilities of superiority and regret. `outcome` states why sampling stopped, and `survivors` are the actions
         that may be best.
     """
-    settings = Settings.of(locals())
-    _refuse_policies(simulator, policy, policies)
+    settings = ComparisonSettings.of(locals())
+    _refuse_policies(simulator, policy)
     question = action_question(simulator, policy, state, actions, discount, settings)
     question.check_luck()
     found = answer(question)
-    assert isinstance(found, Comparison)
+    assert isinstance(found, ActionComparison)
     return found
 
 
-def _refuse_policies(source: Any, policy: Any, policies: Any) -> None:
+def _refuse_policies(source: Any, policy: Any) -> None:
     """Raise if the caller passed whole policies to compare."""
     model = getattr(source, "model", source)
     table = isinstance(model, TabularJMDP)
-    several = isinstance(policy, Mapping) and not (table and is_one_policy(policy, model))
-    if policies is not None or several:
-        what = "policy is a dictionary" if several else "policies was given"
+    if isinstance(policy, Mapping) and not (table and is_one_policy(policy, model)):
         raise SettingsError(
-            f"{what}, but jmdp.compare compares actions in one state. Give the policy that follows as policy=…. To "
-            'compare whole policies, use jmdp.compare_policies(simulator, {"old": …, "new": …}, seed=…).'
+            "policy is a dictionary, but jmdp.compare compares actions in one state. Give the policy that follows as "
+            'policy=…. To compare whole policies, use jmdp.compare_policies(simulator, {"old": …, "new": …}, seed=…).'
         )
 
 
@@ -161,7 +151,7 @@ def action_question(
     state: Any,
     actions: Sequence[Any] | Mapping[str, Any] | None,
     discount: float | None,
-    settings: Settings,
+    settings: ComparisonSettings,
 ) -> ActionQuestion:
     """Check that simulator, policy, actions and settings are compatible, and combine them."""
     simulator = compiled(as_simulator(source))
@@ -276,10 +266,10 @@ class ActionQuestion(SimulatorQuestion):
         """True if all samples are identical and it is unknown whether others are possible."""
         return draws.one_future and (decided or not self.uses_luck) and self.may_hide_luck
 
-    def result(self, common: dict[str, Any]) -> Comparison:
+    def result(self, common: dict[str, Any]) -> ActionComparison:
         """Build the result."""
         actions = self.simulator.actions
         numbers = None if actions is None else tuple(self.plan.actions)
         if actions is not None and actions.integers:
             numbers = tuple(map(actions.label, self.plan.actions))
-        return Comparison(**common, policy=repr(self.actor), numbers=numbers)
+        return ActionComparison(**common, policy=repr(self.actor), numbers=numbers)

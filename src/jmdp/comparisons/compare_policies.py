@@ -8,31 +8,29 @@ from functools import cached_property
 from typing import Any, Literal
 
 from jmdp.base.arrays import Floats
-from jmdp.base.interrupts import interruptible
+from jmdp.base.machine import interruptible
 from jmdp.base.settings import asks_for_seed, short
 from jmdp.comparisons.comparison import Comparison
 from jmdp.comparisons.policy_comparison import PolicyComparison
-from jmdp.comparisons.question import SimulatorQuestion, same_objects
+from jmdp.comparisons.question import ComparisonSettings, SimulatorQuestion, alternative_names, same_objects
 from jmdp.comparisons.sampling import answer
-from jmdp.comparisons.settings import Settings, alternative_names
 from jmdp.distribute.pools import Pool
 from jmdp.errors import PolicyError, SettingsError
 from jmdp.methods.monte_carlo.monte_carlo import MonteCarlo, rollout_horizon
-from jmdp.methods.monte_carlo.table_rollouts import compiled
+from jmdp.methods.monte_carlo.samples import compiled
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.coupling import Coupling, Independent, Synchronous
 from jmdp.models.discount import problem_discount
 from jmdp.simulators import episode_simulator
+from jmdp.simulators.adapters.functions import TabularSimulator, table_of
 from jmdp.simulators.checking.sampling import check_episodes
-from jmdp.simulators.draws import Draws
-from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan, Luck, LuckProbe, paired_episodes
-from jmdp.simulators.functions import TabularSimulator, table_of
+from jmdp.simulators.rollouts.draws import Draws
+from jmdp.simulators.rollouts.episodes import EpisodeDraws, EpisodePlan, LuckProbe, LuckSource, paired_episodes
 from jmdp.simulators.simulator import Simulator
 from jmdp.simulators.starts import Starts
 from jmdp.statistics.assumptions import Assumptions
-from jmdp.statistics.drawn_samples import Sampled
-from jmdp.statistics.limits import known_reward_bound
-from jmdp.statistics.margins import Margin
+from jmdp.statistics.drawn_evaluation import SamplingState
+from jmdp.statistics.selection import Margin, known_reward_bound
 
 _MANY_STARTS = 16
 """With more starts, the reward bound of a table covers all its states, not only the reachable ones."""
@@ -72,7 +70,6 @@ def compare_policies(
     assume: Assumptions | None = None,
     pool: int | Pool | None = None,
     progress: bool = True,
-    seconds: None = None,
 ) -> PolicyComparison:
     """Compare whole policies under shared randomness (luck), and stop when the comparison is decided.
 
@@ -126,8 +123,6 @@ def compare_policies(
         not, unless the simulator was made with ``truncated_ends=True``.
     assume, pool, progress
         As in `compare`.
-    seconds
-        Raises an error: use `max_seconds`.
 
     Returns
     -------
@@ -137,7 +132,7 @@ def compare_policies(
         later samples are drawn independently. This depends on earlier samples only, so means stay unbiased and their
         intervals valid.
     """
-    settings = Settings.of(locals())
+    settings = ComparisonSettings.of(locals())
     found = answer(policy_question(simulator, policies, starts, discount, baseline, settings))
     assert isinstance(found, PolicyComparison)
     return found
@@ -149,7 +144,7 @@ def policy_question(
     starts: Any,
     discount: float | None,
     baseline: str | None,
-    settings: Settings,
+    settings: ComparisonSettings,
 ) -> PolicyQuestion:
     """Check that simulator, policies, starts and settings are compatible, and combine them."""
     labels, baseline = alternative_names("policy", policies, baseline)
@@ -285,7 +280,7 @@ class PolicyQuestion(SimulatorQuestion):
             keys = [key if table is None else table.tobytes() for key, table in zip(keys, tables, strict=True)]
         return tuple(map(keys.index, keys))
 
-    def between_looks(self, sampled: Sampled, pool: Pool) -> Sampled:
+    def between_looks(self, sampled: SamplingState, pool: Pool) -> SamplingState:
         """Draw independently if pairing increases the variance; attribute the variance to its sources once."""
         if not sampled.paired or not self.plan.coupling.shared_in_a_state:
             return sampled
@@ -298,11 +293,11 @@ class PolicyQuestion(SimulatorQuestion):
             return replace(sampled, samples=sampled.samples.with_probe(probe, steps))
         return sampled
 
-    def _probe(self, sampled: Sampled, pool: Pool) -> tuple[LuckProbe, int]:
+    def _probe(self, sampled: SamplingState, pool: Pool) -> tuple[LuckProbe, int]:
         """Simulate some samples again: with the same start only; and, if policies are random, the same steps too."""
         past = sampled.samples.complete
         assert isinstance(past, EpisodeDraws)
-        kinds: list[frozenset[Luck]] = [frozenset({"steps", "policies"})]
+        kinds: list[frozenset[LuckSource]] = [frozenset({"steps", "policies"})]
         if any(actor.needs_luck for actor in self.plan.actors):
             kinds.append(frozenset({"policies"}))
         everyone, again = tuple(range(self.labels.size)), []
@@ -322,4 +317,4 @@ class PolicyQuestion(SimulatorQuestion):
     def result(self, common: dict[str, Any]) -> Comparison:
         """Build the result."""
         said = ", ".join(repr(actor) for actor in self.plan.actors)
-        return PolicyComparison(**common, policy=said, numbers=None, starts=self.plan.starts)
+        return PolicyComparison(**common, policy=said, starts=self.plan.starts)

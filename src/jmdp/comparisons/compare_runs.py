@@ -10,22 +10,21 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from jmdp.base.interrupts import interruptible
 from jmdp.base.labels import Labels
+from jmdp.base.machine import interruptible
 from jmdp.base.settings import asks_for_seed, cut, names, short
 from jmdp.comparisons.comparison import Comparison
-from jmdp.comparisons.question import Question, same_objects
-from jmdp.comparisons.run_comparison import RunComparison, RunComparisons
+from jmdp.comparisons.policy_comparison import RunComparison, RunComparisons
+from jmdp.comparisons.question import ComparisonSettings, Question, alternative_names, same_objects
 from jmdp.comparisons.sampling import answer
-from jmdp.comparisons.settings import Settings, alternative_names
 from jmdp.distribute.pools import Pool
 from jmdp.errors import SettingsError, SimulatorError
 from jmdp.results.result import forgotten
-from jmdp.simulators.checking.run_notes import RunNotes
-from jmdp.simulators.draws import Draws
-from jmdp.simulators.runs import Run, RunBlocks, RunDraws
+from jmdp.simulators.checking.sampling import RunNotes
+from jmdp.simulators.rollouts.draws import Draws
+from jmdp.simulators.rollouts.runs import Run, RunBlocks, RunDraws
 from jmdp.statistics.assumptions import Assumptions
-from jmdp.statistics.drawn_samples import DrawnSamples, Sampled
+from jmdp.statistics.drawn_evaluation import DrawnSamples, SamplingState
 
 _SECONDS_A_BLOCK = 0.25
 """Blocks are sized to take about this long: much longer than sending them to another process."""
@@ -54,7 +53,6 @@ def compare_runs(
     assume: Assumptions | None = None,
     pool: int | Pool | None = None,
     progress: bool = True,
-    seconds: None = None,
 ) -> RunComparison | RunComparisons:
     """Compare designs by whole simulation runs with the same randomness (luck), and stop when it is decided.
 
@@ -84,8 +82,6 @@ def compare_runs(
         As in `compare`; samples are runs of each design.
     assume
         As in `compare`. For several measures, its fields may be dictionaries too.
-    seconds
-        Raises an error: use `max_seconds`.
 
     Returns
     -------
@@ -96,7 +92,7 @@ def compare_runs(
     """
     given = locals()
     own = {name: dict(given[name]) for name in BY_MEASURE if isinstance(given[name], Mapping)}
-    settings = Settings.of({name: value for name, value in given.items() if name not in own})
+    settings = ComparisonSettings.of({name: value for name, value in given.items() if name not in own})
     for measure in {measure for values in own.values() for measure in values}:
         _settings_of(settings, own, measure)  # raises if a value is wrong
     smaller = minimize if isinstance(minimize, bool) else _names(minimize)
@@ -109,7 +105,7 @@ def run_question(
     baseline: str | None,
     minimize: bool | frozenset[str],
     own: Mapping[str, Mapping[str, Any]],
-    settings: Settings,
+    settings: ComparisonSettings,
 ) -> RunQuestion:
     """Check that designs and settings are compatible, and combine them."""
     labels, baseline = alternative_names("design", runs, baseline)
@@ -122,7 +118,9 @@ def run_question(
     return RunQuestion(labels=labels, settings=settings, runs=named, baseline=baseline, minimize=minimize, own=own)
 
 
-def _settings_of(settings: Settings, own: Mapping[str, Mapping[str, Any]], measure: str) -> Settings:
+def _settings_of(
+    settings: ComparisonSettings, own: Mapping[str, Mapping[str, Any]], measure: str
+) -> ComparisonSettings:
     """Settings of one measure."""
     given = {name: values[measure] for name, values in own.items() if measure in values}
     return replace(settings, assume=settings.assume.of_measure(measure), **given)
@@ -184,7 +182,7 @@ class _Question(Question):
                     if not (values == draws.values[sample, i]).all():
                         raise _not_reproducible(name, sample, draws.values[sample, i], values)
 
-    def between_looks(self, sampled: Sampled, pool: Pool) -> Sampled:
+    def between_looks(self, sampled: SamplingState, pool: Pool) -> SamplingState:
         """Draw independently if pairing increases the variance."""
         return replace(sampled, paired=False) if sampled.paired and self.pairing_costs(sampled) else sampled
 
@@ -194,7 +192,7 @@ class _Question(Question):
 
     def result(self, common: dict[str, Any]) -> Comparison:
         """Build the result."""
-        return RunComparison(**common, policy="", numbers=None, measure=self.name, minimized=self.sign < 0)
+        return RunComparison(**common, measure=self.name, minimized=self.sign < 0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -254,7 +252,7 @@ class RunQuestion(_Question):
         """False if the gaps of any measure are wanted precisely."""
         return super().eliminates and "precision" not in self.own
 
-    def pairing_costs(self, sampled: Sampled) -> bool:
+    def pairing_costs(self, sampled: SamplingState) -> bool:
         """Whether pairing costs samples in every measure."""
         return all(part.pairing_costs(sampled) for part in self.parts(sampled.samples))
 

@@ -1,44 +1,56 @@
-"""Comparisons as text: the answer, a line for each alternative, then regret or pairing, effort and assumptions."""
+"""Comparisons as text: the answer, a line for each alternative, then regret or pairing, effort and assumptions.
+
+The regret of an alternative, and the gap of two, in one run: their distributions, with intervals.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from jmdp.base import rounding
+from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate
+from jmdp.base.settings import real_number, short
 from jmdp.comparisons.answer import answer_sentence
 from jmdp.comparisons.pairing import ceiling_text
-from jmdp.results.outcome import Outcome
+from jmdp.errors import SettingsError
+from jmdp.results.certificate import Outcome
 from jmdp.results.result import wrapped
+from jmdp.statistics.bounded_returns import bounded_limits
+from jmdp.statistics.means import Sampling
 
 if TYPE_CHECKING:
-    from jmdp.comparisons.comparison import Comparison, WholeComparison
+    from jmdp.comparisons.comparison import ActionComparison, Comparison, WholeComparison
 
 
 def titles(c: Comparison) -> list[str]:
-    """Titles of the columns of `Comparison.beside_leader` or `WholeComparison.beside_reference`."""
+    """Titles of the columns of `Comparison.beside`."""
     gap = [f"advantage over {c.reference}", "std", "P(better)", "P(worse)"]
-    if c.alternative == "action":
+    if c.summary.labels.kind == "action":
         gap = [f"advantage of {c.leader}", "std", f"P({c.leader} better)", f"P({c.leader} worse)"]
-    return [c.mean_title, *gap, "correlation", f"{c.run}s if independent", "ceiling"]
+    return [c.wording.mean, *gap, "correlation", f"{c.wording.run}s if independent", "ceiling"]
 
 
-def comparison_table(c: Comparison) -> str:
+def comparison_table(c: ActionComparison) -> str:
     """The comparison of actions as sentences and a table."""
     leader = c.leader
-    coupling = f"{type(c.summary.coupling).__name__} coupling, discount {c.discount:g}, horizon {c.horizon}"
-    rows = table_rows(c, c.beside_leader)
+    summary, draws = c.summary, c.summary.samples
+    coupling = f"{type(summary.coupling).__name__} coupling, discount {summary.discount:g}, horizon {summary.horizon}"
+    rows = table_rows(c)
     regret = c.regret(leader)
-    skipped = c.draws.shared_steps / max(1, c.draws.steps + c.draws.shared_steps)
+    skipped = draws.shared_steps / max(1, draws.steps + draws.shared_steps)
     saved = f", {100 * skipped:.0f}% of steps skipped: rollouts had reached identical states" if skipped else ""
     return joined(
         [
             answer_sentence(c),
             *([] if c.outcome is Outcome.ONE_FUTURE else [stopped(c)]),
             *([_EARLIER] if c.outcome in (Outcome.ONE_FUTURE, Outcome.DETERMINISTIC) else []),
-            f"{len(c.actions)} actions of {c.simulator}, followed by the policy ({c.policy}); {coupling}",
+            f"{len(c.alternatives)} actions of {c.simulator}, followed by the policy ({c.policy}); {coupling}",
         ],
         rows,
         [
@@ -46,7 +58,7 @@ def comparison_table(c: Comparison) -> str:
             f"regret of {leader}: mean {shown(regret.mean)}, 95% quantile {shown(regret.quantile(0.95))}, "
             f"worst 5% {shown(regret.cvar(0.05))}",
             f"{effort(c)}{saved}",
-            *unvaried(c, c.beside_leader),
+            *unvaried(c),
             *eliminated(c),
             *assumptions(c),
             *undefined(rows),
@@ -56,7 +68,7 @@ def comparison_table(c: Comparison) -> str:
 
 def whole_table(c: WholeComparison, about: str) -> str:
     """The comparison of policies or runs as sentences and a table; `about` states what was compared."""
-    rows = table_rows(c, c.beside_reference)
+    rows = table_rows(c)
     return joined(
         [c.answer, stopped(c), about],
         rows,
@@ -64,7 +76,7 @@ def whole_table(c: WholeComparison, about: str) -> str:
             *in_one_run(c),
             *c.pairing.sentences(),
             effort(c) + ", including these reruns" * (c.pairing.shares is not None),
-            *unvaried(c, c.beside_reference),
+            *unvaried(c),
             *eliminated(c),
             *assumptions(c),
             *undefined(rows),
@@ -97,14 +109,15 @@ def joined(above: Sequence[str], rows: Sequence[Sequence[str]], below: Sequence[
     return "\n".join([*first, "", *aligned(rows), "", *last])
 
 
-def table_rows(c: Comparison, beside: Callable[[str], Mapping[str, Estimate]]) -> list[list[str]]:
+def table_rows(c: Comparison) -> list[list[str]]:
     """Titles, then one row per alternative, the best mean first; the reference has its mean only."""
     unequal = len(set(c.counts.values())) > 1
     columns = titles(c)
-    rows = [[c.alternative, *columns, *[f"{c.run}s"] * unequal]]
+    rows = [[c.summary.labels.kind, *columns, *[f"{c.wording.run}s"] * unequal]]
     for name in c.ranked:
         own = [shown(c.mean_of(name)), *[""] * (len(columns) - 1)]
-        rows.append([name, *(own if name == c.reference else _cells(beside(name))), *[f"{c.counts[name]:,}"] * unequal])
+        cells = own if name == c.reference else _cells(c.beside(name))
+        rows.append([name, *cells, *[f"{c.counts[name]:,}"] * unequal])
     return rows
 
 
@@ -117,7 +130,8 @@ def in_one_run(c: Comparison) -> list[str]:
         first, second = (c.reference, name) if c.baseline is None else (name, c.reference)
         found = ", ".join(f"{key} {shown(value)}" for key, value in c.advantage_quantiles(first, second).items())
         wins = f"win rate {rounding.percent(c.win_rate(first, second))}, ties counting half"
-        lines.append(f"advantage of {first} over {second} in one {c.run}: {found.replace(' quantile', '')}; {wins}")
+        gap = f"advantage of {first} over {second} in one {c.wording.run}"
+        lines.append(f"{gap}: {found.replace(' quantile', '')}; {wins}")
     return lines
 
 
@@ -127,22 +141,27 @@ _MOST_LINES = 3
 
 def effort(c: Comparison) -> str:
     """Number of samples of each alternative, seed and steps."""
+    run, kind = c.wording.run, c.summary.labels.kind
     least, most = min(c.counts.values()), max(c.counts.values())
     if least == most:
-        said = f"{most:,} {c.run}{'s' * (most > 1)} of each {c.alternative}"
+        said = f"{most:,} {run}{'s' * (most > 1)} of each {kind}"
     else:
-        said = f"{least:,} to {most:,} {c.run}s of each {c.alternative}, {sum(c.counts.values()):,} in total"
-    steps = "" if c.run == "run" else f"; {c.draws.steps:,} steps simulated"
+        said = f"{least:,} to {most:,} {run}s of each {kind}, {sum(c.counts.values()):,} in total"
+    steps = "" if run == "run" else f"; {c.summary.samples.steps:,} steps simulated"
     return f"{said}, from seed {c.seed}{steps}"
 
 
 def eliminated(c: Comparison) -> list[str]:
     """The samples of means and gaps, and alternatives that are known to be worse than one that is not the leader."""
+    run, labels = c.wording.run, c.summary.labels
     others: dict[str, list[str]] = {}
     for name, better in c.worse_than.items():
         if better != c.leader:
             others.setdefault(better, []).append(name)
-    own, both = f"the {c.alternative}'s own {c.run}s", f"the {c.run}s that both {c.summary.labels.plural} have"
+    own, both = (
+        f"the {labels.kind}'s own {run}s",
+        f"the {run}s that both {labels.plural} have",
+    )
     unequal = [f"each mean is of {own}, each gap of {both}"] * (len(set(c.counts.values())) > 1)
     return [*unequal, *(f"known to be worse than {better}: {', '.join(names)}" for better, names in others.items())]
 
@@ -164,23 +183,23 @@ def _cells(found: Mapping[str, Estimate]) -> list[str]:
 
 def assumptions(c: Comparison) -> list[str]:
     """What the intervals cover and assume."""
-    lines = []
-    if c.file_version is not None:
+    summary, lines = c.summary, []
+    if summary.file_version is not None:
         lines.append(
-            f"loaded from a file of version {c.file_version}: the outcome is as recorded, the intervals are computed "
-            "anew"
+            f"loaded from a file of version {summary.file_version}: the outcome is as recorded, the intervals are "
+            "computed anew"
         )
-    if c.limits.assumption is not None:
+    if summary.limits.assumption is not None:
         lines.append(
-            f"{c.run}s are cut at step {c.horizon}; the intervals allow for later rewards, assuming that "
-            f"{c.limits.assumption}. If they can be larger, give assume=jmdp.Assumptions(reward_bound=…)"
+            f"{c.wording.run}s are cut at step {summary.horizon}; the intervals allow for later rewards, assuming that "
+            f"{summary.limits.assumption}. If they can be larger, give assume=jmdp.Assumptions(reward_bound=…)"
         )
     if c.outcome is Outcome.DETERMINISTIC:
         return lines
-    if c.return_range is None:
+    if summary.return_range is None:
         means = "those of means are large-sample intervals of what was seen"
     else:
-        least, most = map(rounding.exactly, c.return_range)
+        least, most = map(rounding.exactly, summary.return_range)
         means = f"those of means for any returns in [{least}, {most}]"
     lines.append(f"{validity(c)}: those of chances and quantiles for any distribution, {means}")
     return [*lines, "numbers without an interval are estimates"]
@@ -188,15 +207,15 @@ def assumptions(c: Comparison) -> list[str]:
 
 def validity(c: Comparison) -> str:
     """When the intervals hold."""
-    sampling = c.summary.sampling
+    sampling, run = c.summary.sampling, c.wording.run
     once, together = (rounding.confidence_percent(1 - n * (1 - c.confidence)) for n in (1, sampling.looks))
     if sampling.kind == "fixed" and sampling.looks > 1:
         return (
-            f"intervals hold at {once} for this number of {c.run}s alone; the comparison was continued, so that all "
+            f"intervals hold at {once} for this number of {run}s alone; the comparison was continued, so that all "
             f"{sampling.looks} looks together hold at {together}"
         )
     if sampling.kind == "fixed":
-        return f"intervals hold for this number of {c.run}s, chosen in advance"
+        return f"intervals hold for this number of {run}s, chosen in advance"
     looks = "looks of the plan" if sampling.kind == "planned" else "scheduled looks"
     if sampling.looks > 1:
         return f"intervals hold at all {looks} at {once}, and together with those of the plan before at {together}"
@@ -208,10 +227,10 @@ def undefined(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["–: undefined, because a return or a gap did not vary"] * any("–" in row for row in rows)
 
 
-def unvaried(c: Comparison, beside: Callable[[str], Mapping[str, Estimate]]) -> list[str]:
+def unvaried(c: Comparison) -> list[str]:
     """Why a gap that was the same in all samples has no interval."""
-    others = [name for name in c.actions if name != c.reference]
-    same = [name for name in others if not math.isfinite(beside(name)["variance_reduction"])]
+    others = [name for name in c.alternatives if name != c.reference]
+    same = [name for name in others if not math.isfinite(c.beside(name)["variance_reduction"])]
     if not same or c.outcome is Outcome.DETERMINISTIC:
         return []
     gaps = f"the gap to {same[0]} was" if len(same) == 1 else f"the gaps to {', '.join(same)} were"
@@ -235,3 +254,93 @@ def shown(value: Estimate) -> str:
     if not value.has_interval:
         return f"{float(value):.3g}"
     return rounding.with_ends(value, digits=6)
+
+
+@dataclass(frozen=True, eq=False)
+class OneRun:
+    """Samples [n] of a quantity of one run, such as a gap, with intervals of its quantiles and its largest values.
+
+    Intervals of quantiles are valid for any distribution. The mean and `cvar` have an interval only within known bounds
+    (a `return_range`); otherwise they are estimates.
+    """
+
+    values: Floats  # [n]
+    hidden: Floats  # [n], error of each sample by the horizon and by rounding
+    least: float  # lower bound on the quantity; −infinite without a `return_range`
+    most: float  # upper bound; infinite without a `return_range`
+    error: float  # probability that an interval fails; 0 if nothing is random
+    sampling: Sampling
+
+    @property
+    def mean(self) -> Estimate:
+        """The expectation."""
+        value = float(self.values.mean())
+        if self.error == 0:
+            return Estimate(value, *self._between(0.5, 0.0))
+        if math.isinf(self.most):
+            return Estimate.within(value, None)
+        ends = (self.values - self.hidden)[:, None], (self.values + self.hidden)[:, None]
+        low, high = bounded_limits(*ends, self.least, self.most, 0.0, self.error)
+        return Estimate(value, float(low[0]), float(high[0]))
+
+    def quantile(self, p: float) -> Estimate:
+        """The smallest x with P(quantity ≤ x) ≥ p."""
+        p = _chance(p)
+        low, high = self._between(p, self.error)
+        return Estimate(float(np.sort(self.values)[math.ceil(self.values.size * p) - 1]), low, high)
+
+    def cvar(self, p: float) -> Estimate:
+        """Mean of the largest p of all outcomes.
+
+        The interval is that of (1/p) ∫ quantile(1 − u) du over u from 0 to p, from joint intervals of the quantiles at
+        u = p, p/√2, p/2, …; beyond the last of them the quantity is at most `most`.
+        """
+        p = _chance(p)
+        start = float(np.quantile(self.values, 1 - p, method="inverted_cdf"))
+        value = start + float(np.maximum(self.values - start, 0.0).mean()) / p
+        if self.error == 0:
+            return Estimate(value, *self._between(p, 0.0))
+        if math.isinf(self.most - self.least):
+            return Estimate.within(value, None)
+        tails = p * 2.0 ** (-0.5 * np.arange(_LEVELS))
+        lows, highs = np.array([self._between(1 - tail, self.error / _LEVELS) for tail in tails]).T
+        parts = -np.diff(tails, append=0.0) / p
+        low, high = float(parts @ lows), float(parts @ np.append(highs[1:], self.most))
+        off = 2.0**-46 * (self.most - self.least)
+        return Estimate(value, max(self.least, low - off), min(self.most, high + off))
+
+    def negative(self) -> OneRun:
+        """The same samples of the negative quantity."""
+        return replace(self, values=-self.values, least=-self.most, most=-self.least)
+
+    def _between(self, p: float, error: float) -> tuple[float, float]:
+        """Interval of the p-quantile."""
+        n = self.values.size
+        if error == 0:  # nothing is random
+            return max(self.least, float((self.values - self.hidden)[0])), float((self.values + self.hidden)[0])
+        low, high = self.sampling.quantile_ranks(p, n, error)
+        least = float(np.sort(self.values - self.hidden)[low - 1]) if low else -math.inf
+        most = float(np.sort(self.values + self.hidden)[high - 1]) if high <= n else math.inf
+        return max(self.least, least), min(self.most, most)
+
+
+@dataclass(frozen=True, eq=False)
+class Regret(OneRun):
+    """Distribution of the regret of an action: samples ≥ 0 of max_b Z(b) − Z(action), the worst being the largest."""
+
+    action: str
+
+
+_LEVELS = 16
+"""Number of quantiles in the interval of `cvar`."""
+
+
+_SMALLEST = 2.0**-40
+"""Smallest chance of a tail: it must be many times the rounding error of 1 − p."""
+
+
+def _chance(p: object) -> float:
+    number = real_number(p)
+    if not _SMALLEST <= number <= 1 - _SMALLEST:
+        raise SettingsError(f"p is {short(p)}. Give a probability between 0 and 1, e.g. 0.95; at least 1e-12.")
+    return number

@@ -1,27 +1,37 @@
-"""The result of `compare_policies`: which policy is better, by how much, from which starts, and the gain of pairing."""
+"""The result of `compare_policies`: which policy is better, by how much, from which starts, and the gain of pairing.
+
+The result of `compare_runs`: which design is better, by how much and how surely, for each measure.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
 from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate
 from jmdp.base.labels import Label, Labels
-from jmdp.base.rounding import plus_minus
+from jmdp.base.rounding import confidence_percent, plus_minus
+from jmdp.base.savable import Reportable, Savable
+from jmdp.base.settings import cut, short
+from jmdp.comparisons.answer import EARNS, IS_BETTER, Wording
 from jmdp.comparisons.comparison import WholeComparison
-from jmdp.comparisons.comparison_table import aligned, whole_table
-from jmdp.errors import UnavailableError
-from jmdp.results.parts import VarianceSplit
-from jmdp.results.result import Tabulated
-from jmdp.simulators.episodes import EpisodeDraws
+from jmdp.comparisons.comparison_table import aligned, assumptions, effort, in_one_run, stopped, table_rows, whole_table
+from jmdp.errors import LabelError, UnavailableError
+from jmdp.results.evaluation_text import VarianceSplit
+from jmdp.results.result import Tabulated, figure, forgotten, labelled_arrays, wrapped
+from jmdp.simulators.rollouts.episodes import EpisodeDraws
 from jmdp.simulators.starts import Starts
-from jmdp.statistics.drawn_samples import DrawnSamples
+from jmdp.statistics.drawn_evaluation import DrawnSamples
 from jmdp.statistics.sample_summary import SampleSummary
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -33,16 +43,19 @@ class PolicyComparison(WholeComparison):
     pairing increases the variance of the gaps.
     """
 
-    index: ClassVar = ("policy",)
-    alternative: ClassVar[str] = "policy"
-    run: ClassVar[str] = "episode"
-
+    _index: ClassVar = ("policy",)
+    policy: str  # the policies, in order
     starts: Starts
+
+    @property
+    def wording(self) -> Wording:
+        """Words for an episode, its mean and the gap, for texts."""
+        return replace(EARNS, run="episode")
 
     @property
     def policies(self) -> list[str]:
         """Names of the policies compared."""
-        return self.actions
+        return self.alternatives
 
     def by_start(self) -> ByStart:
         """Means and gaps for each given start separately, and the variance of gaps within and between starts.
@@ -58,13 +71,13 @@ class PolicyComparison(WholeComparison):
 
     def episode_returns(self) -> Floats:
         """[n, P], the return of each policy in each sample, in the order they were drawn; nan after its elimination."""
-        return np.array(self.draws.returns)
+        return np.array(self.summary.samples.returns)
 
     def __repr__(self) -> str:
         coupling = self.summary.coupling
         shared = f"{type(coupling).__name__} coupling, policy_luck {coupling.policy_luck}"
-        about = f"{len(self.policies)} policies of {self.simulator}; {shared}, discount {self.discount:g}"
-        return whole_table(self, f"{about}, horizon {self.horizon}")
+        about = f"{len(self.policies)} policies of {self.simulator}; {shared}, discount {self.summary.discount:g}"
+        return whole_table(self, f"{about}, horizon {self.summary.horizon}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,7 +88,7 @@ class ByStart(Tabulated):
     number without one has too few samples for it.
     """
 
-    index: ClassVar = ("start",)
+    _index: ClassVar = ("start",)
 
     starts: Starts
     summary: SampleSummary
@@ -178,3 +191,119 @@ def _shown(value: Any) -> str:
     if isinstance(value, Estimate) and value.has_interval:
         return plus_minus(value)
     return value if isinstance(value, str) else f"{float(value):.4g}"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class RunComparison(WholeComparison):
+    """Designs compared by whole simulation runs with the same randomness: a `Comparison` of designs.
+
+    `mean` and `gap` are in the units of the runs. `advantage`, `superiority` and `regret` are positive where the first
+    design is better, whether larger or smaller values are.
+    """
+
+    _index: ClassVar = ("design",)
+    measure: str | None  # name of the number that is compared; None if runs return a single number
+    minimized: bool  # smaller values are better
+
+    @property
+    def designs(self) -> list[str]:
+        """Names of the designs compared."""
+        return self.alternatives
+
+    @property
+    def wording(self) -> Wording:
+        """Words for a run, its mean and the gap, for texts."""
+        return IS_BETTER if self.measure is None else replace(IS_BETTER, mean=f"mean {self.measure}")
+
+    def run_results(self) -> Floats:
+        """[n, D], the value of each design in each sample, in the order they were drawn; nan after its elimination."""
+        return np.array(self.summary.samples.returns)
+
+    def __repr__(self) -> str:
+        return whole_table(self, _about(self))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class RunComparisons(Tabulated, Savable, Reportable, Mapping[str, RunComparison]):
+    """Comparisons of several measures of the same runs, by name.
+
+    The error probability 1 − `confidence` is divided equally among the measures, so all statements hold jointly.
+    """
+
+    _index: ClassVar = ("measure", "design")
+
+    comparisons: Mapping[str, RunComparison]
+    confidence: float  # of all measures jointly
+    continue_with: Callable[[int, Mapping[str, Any]], RunComparisons] = field(repr=False)
+
+    def __getitem__(self, measure: str) -> RunComparison:
+        if not isinstance(measure, str) or measure not in self.comparisons:
+            raise LabelError(f"There is no measure {short(measure)}: the runs return {cut(', '.join(self))}.")
+        return self.comparisons[measure]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.comparisons)
+
+    def __len__(self) -> int:
+        return len(self.comparisons)
+
+    @property
+    def answer(self) -> str:
+        """The answers of all measures, a line each."""
+        return "\n".join(f"{name}: {found.answer}" for name, found in self.items())
+
+    def continued(
+        self, samples: int, *, precision: float | Mapping[str, float] | None = None, **given: Any
+    ) -> RunComparisons:
+        """Continue to this many runs of each design, or until every measure is decided if it is not.
+
+        With `precision`, for all measures or by name, until their mean gaps are known to ± this value. Comparisons from
+        a file must be given their `runs`: ``continued(5000, runs={…})``.
+        """
+        return self.continue_with(samples, {"precision": precision, **given})
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per measure and design."""
+        found = []
+        for name, comparison in self.items():
+            titles = {comparison.wording.mean: "mean", f"advantage over {comparison.reference}": "advantage"}
+            for row in comparison.rows():
+                found.append({"measure": name} | {titles.get(key, key): value for key, value in row.items()})
+        return found
+
+    def to_xarray(self) -> xarray.Dataset:
+        """Means, covariances and correlations of each measure, with labels and errors."""
+        parts = [comparison.to_xarray() for comparison in self.values()]
+        measures = labelled_arrays().Variable("measure", list(self))
+        found: xarray.Dataset = labelled_arrays().concat(parts, measures, combine_attrs="drop_conflicts")
+        return found.assign_attrs(answer=self.answer)
+
+    def plot(self, measure: str | None = None) -> Figure:
+        """Draw `jmdp.plots.comparison_chart` of all measures, one below the other, or of one."""
+        return figure("comparison_chart", self) if measure is None else self[measure].plot()
+
+    def _title(self) -> str:
+        return self.answer
+
+    def _note(self) -> str:
+        return f"{effort(next(iter(self.values())))}; {confidence_percent(self.confidence)} confidence jointly"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "continue_with": forgotten}
+
+    def __repr__(self) -> str:
+        each = next(iter(self.values()))
+        together, alone = confidence_percent(self.confidence), confidence_percent(each.confidence)
+        joint = f"All statements hold jointly at {together} confidence: each measure at {alone}"
+        said = [wrapped(f"{len(self)} measures of {_about(each)}. {joint}.", "  ")]
+        for name, c in self.items():
+            rows = aligned(table_rows(c))
+            better = "smaller is better" if c.minimized else "larger is better"
+            said += ["", wrapped(f"{name} ({better}; {stopped(c)})", "  "), wrapped(c.answer, "  "), *rows]
+            said += [wrapped(sentence, "  ") for sentence in (*in_one_run(c), *c.pairing.sentences())]
+        return "\n".join([*said, "", *(wrapped(line, "  ") for line in (effort(each), *assumptions(each)))])
+
+
+def _about(c: RunComparison) -> str:
+    better = "" if c.measure is not None else "; smaller is better" if c.minimized else "; larger is better"
+    return f"{len(c.designs)} designs; draws with equal keys are equal in all of them{better}"

@@ -1,28 +1,152 @@
-"""A comparison before its first sample: how samples are drawn, and what the result is."""
+"""A comparison before its first sample: how samples are drawn, and what the result is.
+
+Settings that all comparisons have in common.
+"""
 
 from __future__ import annotations
 
+import difflib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 from jmdp.base.arrays import Floats
 from jmdp.base.labels import Labels
+from jmdp.base.settings import boolean, choice, cut, instance, probability, short, whole
 from jmdp.comparisons.comparison import Comparison
 from jmdp.comparisons.pairing import pairing_costs
-from jmdp.comparisons.settings import Settings
 from jmdp.distribute.pools import Pool
-from jmdp.methods.monte_carlo.monte_carlo import MonteCarlo
-from jmdp.simulators.draws import Draws
-from jmdp.simulators.episodes import EpisodeDraws
-from jmdp.simulators.rollouts import rollouts_at_once
+from jmdp.distribute.process_pool import check_pool
+from jmdp.errors import CouplingError, LabelError, SettingsError
+from jmdp.methods.method import check_kind
+from jmdp.methods.monte_carlo.monte_carlo import LONGEST, MonteCarlo
+from jmdp.models.coupling import Coupling, Synchronous
+from jmdp.simulators.rollouts.draws import Draws
+from jmdp.simulators.rollouts.episodes import EpisodeDraws
+from jmdp.simulators.rollouts.rollouts import rollouts_at_once
 from jmdp.simulators.simulator import Simulator
-from jmdp.statistics.drawn_samples import DrawnSamples, Sampled
-from jmdp.statistics.limits import Limits
+from jmdp.statistics.assumptions import Assumptions, positive
+from jmdp.statistics.drawn_evaluation import DrawnSamples, SamplingState
+from jmdp.statistics.means import Sampling
 from jmdp.statistics.sample_summary import SampleSummary
-from jmdp.statistics.selection import SelectionRule
+from jmdp.statistics.selection import Limits, Margin, SelectionRule
+
+_MOST = 10_000
+"""Samples of each alternative, if no budget is given."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonSettings:
+    """Settings of a comparison, as documented in `jmdp.compare`."""
+
+    seed: int
+    coupling: Coupling = Synchronous(policy_luck="shared")
+    confidence: float = 0.95
+    precision: float | None = None
+    indifference: float | None = None
+    margin: Margin | None = None
+    samples: int | None = None
+    max_samples: int | None = None
+    max_steps: float | None = None
+    max_seconds: float | None = None
+    looks: Literal["scheduled", "planned"] = "scheduled"
+    stratify: bool = False
+    horizon: int | None = None
+    assume: Assumptions = field(default_factory=Assumptions)
+    pool: int | Pool | None = None
+    progress: bool = True
+
+    def __post_init__(self) -> None:
+        check_kind("coupling", self.coupling, Coupling, CouplingError)
+        instance("assume", self.assume, Assumptions, hint="Give jmdp.Assumptions(return_range=…, largest_loss=…).")
+        whole(self, "seed", 0)
+        whole(self, "samples", 2, optional=True)
+        whole(self, "max_samples", 2, optional=True)
+        probability(self, "confidence")
+        choice("looks", self.looks, ("scheduled", "planned"))
+        whole(self, "horizon", 1, LONGEST, optional=True)
+        for name in ("precision", "indifference", "max_steps", "max_seconds"):
+            object.__setattr__(self, name, positive(name, getattr(self, name)))
+        object.__setattr__(self, "pool", check_pool(self.pool))
+        boolean(self, "stratify")
+        boolean(self, "progress")
+        if self.margin is not None:
+            object.__setattr__(self, "margin", Margin.of(self.margin))
+        self._check_together()
+
+    def _check_together(self) -> None:
+        """Raise if settings exclude each other."""
+        if self.precision is not None and self.indifference is not None:
+            raise SettingsError(
+                "precision and indifference are both given. Give precision to know every gap, or indifference to find "
+                "an alternative that is good enough."
+            )
+        if self.margin is not None and (self.precision is not None or self.indifference is not None):
+            raise SettingsError("margin is given together with precision or indifference. Give one of them.")
+        if self.samples is not None:
+            for name in ("max_samples", "max_steps", "max_seconds", "precision", "indifference"):
+                if getattr(self, name) is not None:
+                    raise SettingsError(
+                        f"samples and {name} are both given. samples={self.samples} draws so many and looks once. Omit "
+                        f"it to sample until the comparison is decided, with {name} and at most max_samples."
+                    )
+        if self.stratify and self.assume.return_range is not None:
+            raise SettingsError(
+                "stratify and return_range are both given. Intervals within a range need starts that are drawn "
+                "independently. Give one of them."
+            )
+        if self.looks == "planned" and (self.max_samples is None or self.samples is not None):
+            raise SettingsError('looks="planned" needs max_samples, within which the five looks are, and no samples.')
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> ComparisonSettings:
+        """Settings from all arguments of a comparison; those that it does not have keep their defaults."""
+        known = {name: given[name] for name in cls.__dataclass_fields__ if name in given}
+        return cls(**{name: value for name, value in known.items() if name != "assume" or value is not None})
+
+    @property
+    def most(self) -> int:
+        """Samples of each alternative at most."""
+        return self.samples or self.max_samples or _MOST
+
+    @property
+    def sampling(self) -> Sampling:
+        """When samples are examined."""
+        if self.samples is not None:
+            return Sampling("fixed")
+        return Sampling("planned", self.most) if self.looks == "planned" else Sampling()
+
+
+def alternative_names(kind: str, given: Any, baseline: Any) -> tuple[Labels, str | None]:
+    """Labels of the alternatives in a dictionary, and the name of the baseline, which must be one of them or None."""
+    plural = Labels(kind, 0).plural
+    if not isinstance(given, Mapping):
+        raise SettingsError(
+            f"The {plural} are a {type(given).__name__}. Give a dictionary from names to {plural}: "
+            '{"old": …, "new": …}.'
+        )
+    names = [_name(name, plural) for name in given]
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise SettingsError(
+            f"The names of the {plural} are {short(names, 200)}. Give two or more {plural} with different names."
+        )
+    chosen = None if baseline is None else _name(baseline, plural)
+    if chosen is not None and chosen not in names:
+        close = difflib.get_close_matches(chosen[:100], names, n=1)
+        hint = f" Did you mean {short(close[0])}?" if close else ""
+        among = cut(", ".join(names))
+        raise LabelError(f"baseline is {short(baseline)}. Give the name of one of the {plural}: {among}.{hint}")
+    return Labels.of(kind, len(names), names), chosen
+
+
+def _name(name: Any, plural: str) -> str:
+    try:
+        return str(name)
+    except ValueError as error:  # an integer that is too long to print
+        raise SettingsError(f"{short(name)} is given as the name of one of the {plural}. Give a string.") from error
+
 
 _PAIRED_AT_LEAST = 32
 """Samples after which pairing may be switched off."""
@@ -35,7 +159,7 @@ class Question(ABC):
     verb: ClassVar[str]
 
     labels: Labels  # of the alternatives
-    settings: Settings
+    settings: ComparisonSettings
     discount: float = 1.0
     horizon: int = 1
     reward_bound: float | None = None
@@ -86,7 +210,7 @@ class Question(ABC):
         """For each alternative a number that is equal for alternatives with certainly equal means."""
         return None
 
-    def between_looks(self, sampled: Sampled, pool: Pool) -> Sampled:
+    def between_looks(self, sampled: SamplingState, pool: Pool) -> SamplingState:
         """Adapt the sampling to the samples so far."""
         return sampled
 
@@ -116,7 +240,7 @@ class Question(ABC):
         settings = replace(self.settings, precision=precision, indifference=None, margin=None, samples=None)
         return replace(self, settings=settings)
 
-    def summary(self, sampled: Sampled, certain: bool = False) -> SampleSummary:
+    def summary(self, sampled: SamplingState, certain: bool = False) -> SampleSummary:
         """Estimates and intervals of these samples."""
         settings, samples = self.settings, self.measured(sampled.samples)
         return SampleSummary(
@@ -152,7 +276,7 @@ class Question(ABC):
         """True if no step and no policy used its randomness. Unchecked simulators may have randomness of their own."""
         return self.checked and not any(stage.draws.drew for stage in samples.stages)
 
-    def pairing_costs(self, sampled: Sampled) -> bool:
+    def pairing_costs(self, sampled: SamplingState) -> bool:
         """Whether independent samples of the active alternatives would clearly give narrower gaps than pairs."""
         past, active = self.measured(sampled.samples).of(*sampled.active), sampled.active
         assert isinstance(past, EpisodeDraws)

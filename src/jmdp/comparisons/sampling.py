@@ -11,16 +11,16 @@ from jmdp.base.progress import status_bar
 from jmdp.base.settings import cut, whole_number
 from jmdp.comparisons.comparison import Comparison
 from jmdp.comparisons.question import Question
-from jmdp.distribute.pool_setting import pool_of
 from jmdp.distribute.pools import Pool
+from jmdp.distribute.process_pool import pool_of
 from jmdp.errors import SettingsError
-from jmdp.results.outcome import Outcome
-from jmdp.simulators.draws import Draws
-from jmdp.statistics.drawn_samples import DrawnSamples, Sampled
+from jmdp.results.certificate import Outcome
+from jmdp.simulators.rollouts.draws import Draws
+from jmdp.statistics.drawn_evaluation import DrawnSamples, SamplingState
 from jmdp.statistics.means import ENOUGH, planned_looks
 from jmdp.statistics.planning import needed_words
 from jmdp.statistics.sample_summary import SampleSummary
-from jmdp.statistics.selection import Decision, Standing
+from jmdp.statistics.selection import Conclusion, LookResult
 
 _LARGEST_BLOCK = 1 << 16
 """Samples of one block of a compiled simulator."""
@@ -29,20 +29,20 @@ _MANY = 300
 """Equal samples that suggest that nothing varies: an outcome not seen in so many has a chance below 1%, at 95%."""
 
 _OUTCOMES = {
-    Decision.OPEN: Outcome.BUDGET_EXHAUSTED,
-    Decision.BEST: Outcome.BEST_FOUND,
-    Decision.GOOD_ENOUGH: Outcome.GOOD_ENOUGH,
-    Decision.EQUAL: Outcome.EQUAL_BEST,
-    Decision.EQUAL_SO_FAR: Outcome.EQUAL_SO_FAR,
-    Decision.SETTLED: Outcome.BASELINE_COMPARED,
-    Decision.MARGIN: Outcome.MARGIN_DECIDED,
+    Conclusion.OPEN: Outcome.BUDGET_EXHAUSTED,
+    Conclusion.BEST: Outcome.BEST_FOUND,
+    Conclusion.GOOD_ENOUGH: Outcome.GOOD_ENOUGH,
+    Conclusion.EQUAL: Outcome.EQUAL_BEST,
+    Conclusion.EQUAL_SO_FAR: Outcome.EQUAL_SO_FAR,
+    Conclusion.SETTLED: Outcome.BASELINE_COMPARED,
+    Conclusion.MARGIN: Outcome.MARGIN_DECIDED,
 }
 
 
 # ------------------------------------------------------------------------------------------------ what samples say
 
 
-def examined(question: Question, sampled: Sampled) -> Standing | None:
+def examined(question: Question, sampled: SamplingState) -> LookResult | None:
     """Examine the samples of one measure; None if they are too few for a decision, or for seeing that nothing varies.
 
     The samples of alternatives whose gaps to the reference were all 0 so far are ties if they are many.
@@ -60,17 +60,17 @@ def examined(question: Question, sampled: Sampled) -> Standing | None:
     return rule.examine(reference, active, *limits, tied=tied, leader=leader)
 
 
-def outcome_of(question: Question, sampled: Sampled, standing: Standing | None) -> Outcome:
+def outcome_of(question: Question, sampled: SamplingState, look: LookResult | None) -> Outcome:
     """Outcome of one measure if sampling stops now; BUDGET_EXHAUSTED if it should go on."""
     settings, n = question.settings, len(sampled.samples)
     if question.certain(sampled.samples):
         return Outcome.DETERMINISTIC
     fixed = settings.samples is not None
-    if standing is None or (fixed and n < settings.most):
+    if look is None or (fixed and n < settings.most):
         return Outcome.BUDGET_EXHAUSTED
-    found = Outcome.SAMPLED if fixed else _OUTCOMES[standing.decision]
+    found = Outcome.SAMPLED if fixed else _OUTCOMES[look.decision]
     if settings.precision is not None:
-        found = Outcome.PRECISE if _precise(question, sampled, standing.reference) else Outcome.BUDGET_EXHAUSTED
+        found = Outcome.PRECISE if _precise(question, sampled, look.reference) else Outcome.BUDGET_EXHAUSTED
     decided = found is not Outcome.BUDGET_EXHAUSTED
     stated = question.rule.margin is not None or settings.assume.return_range is not None
     if not stated and n >= _MANY and question.one_future(sampled.samples.complete, decided):
@@ -78,15 +78,15 @@ def outcome_of(question: Question, sampled: Sampled, standing: Standing | None) 
     return found
 
 
-def _needed(question: Question, sampled: Sampled, standing: Standing) -> tuple[float, float] | None:
+def _needed(question: Question, sampled: SamplingState, look: LookResult) -> tuple[float, float] | None:
     """How many samples a decision will need, at least and at most."""
     rule, precision = question.rule, question.settings.precision
     return question.summary(sampled).needed(
-        standing.reference, standing.survivors, rule.baseline is not None, rule.margin, rule.indifference, precision
+        look.reference, look.survivors, rule.baseline is not None, rule.margin, rule.indifference, precision
     )
 
 
-def _precise(question: Question, sampled: Sampled, reference: int) -> bool:
+def _precise(question: Question, sampled: SamplingState, reference: int) -> bool:
     """Whether all mean gaps, or those to the baseline, are known to ± `precision`, or were the same in many samples."""
     settings = question.settings
     wide = 2 * (settings.precision or 0.0)
@@ -100,15 +100,15 @@ def _precise(question: Question, sampled: Sampled, reference: int) -> bool:
     return True
 
 
-def comparison_of(question: Question, sampled: Sampled, interrupted: bool = False) -> Comparison:
+def comparison_of(question: Question, sampled: SamplingState, interrupted: bool = False) -> Comparison:
     """Result of one measure from the samples so far."""
-    standing = examined(question, sampled)
-    outcome = outcome_of(question, sampled, standing)
+    look = examined(question, sampled)
+    outcome = outcome_of(question, sampled, look)
     if interrupted and outcome is Outcome.BUDGET_EXHAUSTED:
         outcome = Outcome.INTERRUPTED
     summary = question.summary(sampled, outcome is Outcome.DETERMINISTIC)
-    names, best = question.labels.name, _best(summary, standing, outcome)
-    survivors = sampled.active if standing is None else standing.survivors
+    names, best = question.labels.name, _best(summary, look, outcome)
+    survivors = sampled.active if look is None else look.survivors
     return question.result(
         {
             "summary": summary,
@@ -125,23 +125,23 @@ def comparison_of(question: Question, sampled: Sampled, interrupted: bool = Fals
     )
 
 
-def _best(summary: SampleSummary, standing: Standing | None, outcome: Outcome) -> int | None:
+def _best(summary: SampleSummary, look: LookResult | None, outcome: Outcome) -> int | None:
     """The alternative that is known to be better than every other, or None.
 
     None if nothing varied: randomness may have been drawn before the state was reached.
     """
-    if outcome in (Outcome.ONE_FUTURE, Outcome.DETERMINISTIC) or standing is None:
+    if outcome in (Outcome.ONE_FUTURE, Outcome.DETERMINISTIC) or look is None:
         return None
-    if standing.decision is Decision.BEST:
-        return standing.reference
-    if standing.decision not in (Decision.SETTLED, Decision.MARGIN) and outcome is not Outcome.SAMPLED:
+    if look.decision is Conclusion.BEST:
+        return look.reference
+    if look.decision not in (Conclusion.SETTLED, Conclusion.MARGIN) and outcome is not Outcome.SAMPLED:
         return None
     leader = summary.ranking[0]
     others = [i for i in range(summary.labels.size) if i != leader]
     return leader if all(summary.verdict_limits(leader, (leader, i))[0][1] > 0 for i in others) else None
 
 
-def result_of(question: Question, sampled: Sampled, interrupted: bool = False) -> Any:
+def result_of(question: Question, sampled: SamplingState, interrupted: bool = False) -> Any:
     """Result from the samples so far: a `Comparison`, or one for each measure."""
     found = [comparison_of(part, sampled, interrupted) for part in question.parts(sampled.samples)]
     return replace(question.joint(found), continue_with=Continuation(question, sampled))
@@ -150,13 +150,13 @@ def result_of(question: Question, sampled: Sampled, interrupted: bool = False) -
 # ------------------------------------------------------------------------------------------------ drawing and looking
 
 
-def answer(question: Question, sampled: Sampled | None = None, samples: int | None = None) -> Any:
+def answer(question: Question, sampled: SamplingState | None = None, samples: int | None = None) -> Any:
     """Draw until the comparison is decided or the budget is used up, from scratch or from `sampled`."""
     with pool_of(question.settings.pool) as pool:
-        return _Run(question, pool, sampled, question.settings.most if samples is None else samples).result()
+        return _PooledCourse(question, pool, sampled, question.settings.most if samples is None else samples).result()
 
 
-def continued(question: Question, sampled: Sampled, samples: int, precision: Any = None) -> Any:
+def continued(question: Question, sampled: SamplingState, samples: int, precision: Any = None) -> Any:
     """Draw until there are this many samples, or until it is decided; with a precision, until that is reached.
 
     A fixed number of samples has one more look. A plan ends: its looks are those of sequential samples from then on.
@@ -181,7 +181,7 @@ class Continuation:
     """Goes on with a comparison."""
 
     question: Question
-    sampled: Sampled
+    sampled: SamplingState
 
     def __call__(self, samples: int, given: Mapping[str, Any]) -> Any:
         """Draw until there are this many samples, or until it is decided."""
@@ -192,10 +192,10 @@ class Continuation:
         return continued(self.question, self.sampled, samples, given.get("precision"))
 
 
-def _ended(question: Question, sampled: Sampled) -> bool:
+def _ended(question: Question, sampled: SamplingState) -> bool:
     """Whether every measure is decided."""
     found = ((part, examined(part, sampled)) for part in question.parts(sampled.samples))
-    return all(outcome_of(part, sampled, standing) is not Outcome.BUDGET_EXHAUSTED for part, standing in found)
+    return all(outcome_of(part, sampled, look) is not Outcome.BUDGET_EXHAUSTED for part, look in found)
 
 
 class Course:
@@ -204,9 +204,9 @@ class Course:
     It depends on the samples only, not on how they are drawn.
     """
 
-    def __init__(self, question: Question, pool: Pool, sampled: Sampled | None, budget: int) -> None:
+    def __init__(self, question: Question, pool: Pool, sampled: SamplingState | None, budget: int) -> None:
         k = question.labels.size
-        self.sampled = sampled or Sampled(DrawnSamples(k), tuple(range(k)))
+        self.sampled = sampled or SamplingState(DrawnSamples(k), tuple(range(k)))
         self.question, self.pool, self.budget = question, pool, budget
         self.fresh = not self.sampled.samples.stages
         self._checked = self.n  # samples at the last check
@@ -239,21 +239,21 @@ class Course:
         samples = self.sampled.samples.with_block(self.sampled.active, draws)
         self.sampled = replace(self.sampled, samples=samples)
 
-    def look(self, before: int) -> Sequence[Standing | None]:
+    def look(self, before: int) -> Sequence[LookResult | None]:
         """Eliminate and decide, after samples were added up to the look that follows `before` samples."""
         question, n = self.question, self.n
         if self.fresh and before < ENOUGH <= n:
             self.check()
         parts = question.parts(self.sampled.samples)
-        standings = [examined(part, self.sampled) for part in parts]
+        looks = [examined(part, self.sampled) for part in parts]
         if not self._open or not self._decides(n):
-            return standings
-        outcomes = [outcome_of(part, self.sampled, one) for part, one in zip(parts, standings, strict=True)]
+            return looks
+        outcomes = [outcome_of(part, self.sampled, one) for part, one in zip(parts, looks, strict=True)]
         if Outcome.BUDGET_EXHAUSTED not in outcomes:
             self.sampled = replace(self.sampled, decided=True)
         elif n == self.scheduled(before):
-            self._adapt(standings)
-        return standings
+            self._adapt(looks)
+        return looks
 
     def check(self) -> None:
         """Raise if samples differ when they are drawn again: once early, and once after the last sample."""
@@ -271,15 +271,15 @@ class Course:
         settings = self.question.settings
         return settings.looks != "planned" or n >= settings.most or n in planned_looks(settings.most)
 
-    def _adapt(self, standings: Sequence[Standing | None]) -> None:
+    def _adapt(self, looks: Sequence[LookResult | None]) -> None:
         """Stop simulating eliminated alternatives, and let the question adapt the sampling.
 
         With several measures, an alternative is simulated as long as one of them needs it.
         """
         sampled, question = self.sampled, self.question
-        known = [standing for standing in standings if standing is not None]
-        if len(known) == len(standings) and question.eliminates and (len(known) == 1 or question.baseline is not None):
-            survivors = tuple(sorted({i for standing in known for i in standing.survivors}))
+        known = [look for look in looks if look is not None]
+        if len(known) == len(looks) and question.eliminates and (len(known) == 1 or question.baseline is not None):
+            survivors = tuple(sorted({i for look in known for i in look.survivors}))
             gone = [(i, known[0].reference) for i in sampled.active if i not in survivors]
             worse = gone if question.baseline is None else []
             sampled = replace(sampled, active=survivors, worse_than=(*sampled.worse_than, *worse))
@@ -288,10 +288,10 @@ class Course:
         self.sampled = sampled
 
 
-class _Run(Course):
+class _PooledCourse(Course):
     """A comparison whose samples a pool draws. Blocks are admitted in order, and decided on at scheduled looks only."""
 
-    def __init__(self, question: Question, pool: Pool, sampled: Sampled | None, budget: int) -> None:
+    def __init__(self, question: Question, pool: Pool, sampled: SamplingState | None, budget: int) -> None:
         super().__init__(question, pool, sampled, budget)
         self._blocks: Generator[Draws, None, None] | None = None
         self._pending: list[Draws] = []
@@ -311,8 +311,8 @@ class _Run(Course):
                 ends_early=question.settings.samples is None,
             ) as report:
                 while not self.over and not self._spent():
-                    standings = self._look()
-                    report(self.n, *(self._status(standings) if question.settings.progress else ("",)))
+                    looks = self._look()
+                    report(self.n, *(self._status(looks) if question.settings.progress else ("",)))
         except KeyboardInterrupt:
             interrupted = True
             self._admit()
@@ -334,10 +334,10 @@ class _Run(Course):
         ahead = (self.next_look - n) * len(self.sampled.active) * self._seconds_a_rollout
         return time.monotonic() - self._begun + ahead > settings.max_seconds
 
-    def _status(self, standings: Sequence[Standing | None]) -> tuple[str, str]:
+    def _status(self, looks: Sequence[LookResult | None]) -> tuple[str, str]:
         """Where the comparison of the first measure stands, and a warning if the budget will not suffice."""
-        known = [standing for standing in standings if standing is not None]
-        if len(known) < len(standings):
+        known = [look for look in looks if look is not None]
+        if len(known) < len(looks):
             return "", ""
         question = self.question
         status = known[0].described(question.labels.name, question.rule)
@@ -355,7 +355,7 @@ class _Run(Course):
         more = f"{said}; at most {self.budget:,} will be drawn. Give a larger max_samples, or {larger}"
         return f"{status}; {said}", more if low > self.budget else ""
 
-    def _look(self) -> Sequence[Standing | None]:
+    def _look(self) -> Sequence[LookResult | None]:
         """Draw samples up to the next look, then eliminate and decide."""
         before, target = self.n, self.next_look
         n = before
@@ -367,10 +367,10 @@ class _Run(Course):
         now, old = time.monotonic(), self.sampled
         self._seconds_a_rollout = (now - self._looked) / ((n - before) * len(old.active))
         self._looked = now
-        standings = self.look(before)
+        looks = self.look(before)
         if (self.sampled.active, self.sampled.paired) != (old.active, old.paired):
             self._cancel()  # blocks in flight have other alternatives
-        return standings
+        return looks
 
     def _arguments(self, n: int) -> Iterator[tuple[int, int, tuple[int, ...], bool]]:
         """First sample, size, alternatives and pairing of each block; blocks end at looks."""

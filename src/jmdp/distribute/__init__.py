@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-from jmdp.distribute.pool_setting import check_pool, pool_of
+from jmdp.base import on_first_use
 from jmdp.distribute.pools import Pool, SerialPool
+from jmdp.distribute.process_pool import check_pool, pool_of
 
 if TYPE_CHECKING:
     from jmdp.distribute.process_pool import ProcessPool
@@ -14,11 +14,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Pool", "ProcessPool", "RayPool", "SerialPool", "check_pool", "pool_of"]
 
-_MODULES = {"ProcessPool": "process_pool", "RayPool": "ray_pool"}
-
-
-def __getattr__(name: str) -> object:
-    """Import pools of other processes on first access."""
-    if name in _MODULES:
-        return getattr(import_module(f"jmdp.distribute.{_MODULES[name]}"), name)
-    raise AttributeError(f"module 'jmdp.distribute' has no attribute {name!r}")
+__getattr__, __dir__ = on_first_use(__name__, {"ProcessPool": "process_pool", "RayPool": "ray_pool"})

@@ -1,11 +1,15 @@
-"""Pickles for worker processes, with errors that name what cannot be sent and the fix."""
+"""Pickles for worker processes, with errors that name what cannot be sent and the fix.
+
+Unpickler that inserts shared objects, which the pickle contains by name.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import pickle
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -154,3 +158,17 @@ def _parts(work: Any) -> Iterator[tuple[str, Any]]:
         return
     for name, part in getattr(owner, "__dict__", {}).items():
         yield name.strip("_").replace("_", " "), part
+
+
+def unpickled_with(content: bytes, shared: Mapping[str, Any]) -> Any:
+    """The object that was pickled with names in place of the shared objects (`persistent_id`)."""
+    return _Unpickler(io.BytesIO(content), shared).load()
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: io.BytesIO, shared: Mapping[str, Any]) -> None:
+        super().__init__(file)
+        self._shared = shared
+
+    def persistent_load(self, name: str) -> Any:
+        return self._shared[name]

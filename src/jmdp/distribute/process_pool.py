@@ -1,4 +1,7 @@
-"""Pool of worker processes on this machine."""
+"""Pool of worker processes on this machine.
+
+The setting ``pool=…`` of methods and functions: a number of workers, a pool, or None.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,15 @@ import itertools
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from multiprocessing.connection import wait
 from typing import Any, TypeVar
 
-from jmdp.base.settings import function, number, whole_number
-from jmdp.distribute.calls import Block, Call, End
+from jmdp.base.settings import function, number, short, whole_number
 from jmdp.distribute.pickling import Parcel
-from jmdp.distribute.pools import Pool
+from jmdp.distribute.pools import Block, Call, End, Pool, SerialPool
 from jmdp.distribute.worker_process import WorkerProcess
 from jmdp.errors import SettingsError, WorkerError
 
@@ -204,3 +207,45 @@ def _failure(block: Block) -> WorkerError:
         "blocks).",
         False,
     )
+
+
+LONGEST_BLOCK = 3600.0
+"""Seconds that a block may take in a study and for `jmdp gate`, which run unattended, unless the pool has a limit."""
+
+
+@contextmanager
+def pool_of(pool: int | Pool | None, time_limit: float | None = None) -> Iterator[Pool]:
+    """Yield the pool that a setting describes. A pool that is made here is closed at the end; a given one is not.
+
+    None and 1 run blocks in this process. A larger number starts as many worker processes. `time_limit` is for the
+    blocks of a pool that has none.
+    """
+    pool = check_pool(pool)
+    if isinstance(pool, Pool):
+        own = pool.time_limit
+        pool.time_limit = time_limit if own is None else own
+        try:
+            yield pool
+        finally:
+            pool.time_limit = own
+        return
+    if pool is None or pool == 1:
+        yield SerialPool()
+        return
+
+    with ProcessPool(pool, time_limit=time_limit) as made:
+        yield made
+
+
+def check_pool(pool: object) -> int | Pool | None:
+    """Return a valid setting ``pool=…``; raise `SettingsError` for others."""
+    if pool is None or isinstance(pool, Pool):
+        return pool
+    try:
+        return whole_number("pool", pool, 1)
+    except SettingsError:
+        shown = pool.__name__ if isinstance(pool, type) else short(pool)
+        raise SettingsError(
+            f"pool is {shown}. Give a number of worker processes of at least 1, a pool such as "
+            "jmdp.distribute.ProcessPool(4), or None to use this process only."
+        ) from None

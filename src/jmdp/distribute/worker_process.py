@@ -25,10 +25,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from jmdp.base.interrupts import deferred_interrupts
-from jmdp.distribute.calls import Block, End
+from jmdp.base.machine import deferred_interrupts
 from jmdp.distribute.pickling import pickled_error, pickled_result, unpickled
-from jmdp.distribute.pools import run_block
+from jmdp.distribute.pools import Block, End, run_block
 
 _KEPT = 4
 """Number of works that a worker keeps."""

@@ -16,10 +16,8 @@ from jmdp.base.arrays import Floats, Integers
 from jmdp.base.guard import Plain
 from jmdp.base.settings import short
 from jmdp.errors import FileError, ModelError
-from jmdp.files.columns import COLUMNS, NUMBERS, Coder, Rows, check_columns
-from jmdp.files.damage import enough_memory
-from jmdp.files.opening import Source, opened
-from jmdp.files.row_rules import long_model
+from jmdp.files.long_tables import COLUMNS, NUMBERS, Coder, Rows, check_columns, long_model
+from jmdp.files.opening import Source, enough_memory, opened
 
 _SEPARATORS = ",;\t"
 _LONGEST_LINE = 1 << 16
@@ -38,10 +36,10 @@ def read(path: str) -> Plain:
     """The names of a model in a CSV file, and its arrays."""
     with opened(path) as source, enough_memory(source.name):
         arrays.refuse_large(f"The table in {source.name}", _BYTES * source.size)
-        return long_model(_Table(source).rows())
+        return long_model(_CsvCells(source).rows())
 
 
-class _Table:
+class _CsvCells:
     """The cells of a CSV file, column by column."""
 
     def __init__(self, source: Source) -> None:

@@ -4,101 +4,147 @@ A file has the numbers of an evaluation and, for a table, the question: model, p
 covariances, their errors and gaps are read from the file. Covariances between states, moments of other coordinates and
 distributions are computed again from the question when they are asked for, by the same method, hence with the same
 result.
+
+Empirical distributions in saved evaluations: the samples, or how they are drawn again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from operator import attrgetter
+from typing import Annotated, Any
 
 import numpy as np
 
-from jmdp.base.arrays import Floats
+from jmdp.base.arrays import Floats, Integers, refuse_large
 from jmdp.base.interval import Estimate, Interval
-from jmdp.base.labels import Labels
+from jmdp.base.settings import short
 from jmdp.errors import UnavailableError
-from jmdp.evaluate import evaluate
-from jmdp.files import methods, schema
-from jmdp.files.distributions import SAMPLED, Redrawn, Rollouts, saved_samples
-from jmdp.files.kinds import Kind, Object
-from jmdp.files.types import FLAG, NUMBER, TEXT, WHOLE, Array, LabelsOf, Listed, Optional, WrongFieldError
-from jmdp.models.coupling import Coupling
-from jmdp.results.asked import Asked
-from jmdp.results.certificate import Certificate
+from jmdp.files import methods
+from jmdp.files.types import KINDS, Kind, WrongFieldError
+from jmdp.methods.evaluate import evaluate
+from jmdp.methods.monte_carlo import MonteCarlo
+from jmdp.methods.monte_carlo.monte_carlo import LONGEST
+from jmdp.methods.monte_carlo.samples import SAMPLE_BYTES, FirstSamples, PolicySamples, PolicySupport, StateSamples
+from jmdp.methods.shared.return_range import ReturnRange
+from jmdp.results.certificate import Outcome
 from jmdp.results.evaluation import Evaluation
-from jmdp.results.gaps.distribution import Distribution, GapDistribution
-from jmdp.results.learning_curve import LearningCurve
-from jmdp.results.outcome import Outcome
-from jmdp.results.parts import CertifiedCrossCovariances, Distributions, VarianceSplit
-from jmdp.results.projection import Projection
+from jmdp.results.evaluation_text import CertifiedCrossCovariances
+from jmdp.results.projection import PairBounds, Projection
+from jmdp.results.result import EvaluationInput
+from jmdp.simulators.rollouts.draws import Draws
+from jmdp.statistics import anytime
+from jmdp.statistics.drawn_evaluation import SampledDistributions, Stored, Support, Within
+from jmdp.statistics.means import IntervalRule
+from jmdp.statistics.selection import Limits
 
-_PARTS = ("cross", "moments", "distributions", "start")
+_BANDS = {"fixed": anytime.fixed_slack, "anytime": anytime.distribution_slack, "certain": anytime.no_slack}
+"""Widths of the band of a distribution, by name."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class SavedEvaluation:
-    """The fields of an evaluation that a file contains."""
+class _Samples(ABC):
+    """Samples of distributions, or how to draw them again."""
 
-    mean: Floats
-    covariance: Floats
-    certificate: Certificate | None
-    outcome: Outcome
-    coupling: Coupling
-    method: Any
-    states: Labels
-    actions: Labels
-    residuals: Floats
-    asked: Asked | None
-    parts: tuple[str, ...]  # that the evaluation had
-    certified_cross: bool
-    support: Floats | None  # [S, A, A, ends], interval that contains each gap
-    gap_moments: Floats | None  # [S, A, A, order + 1, (value, low, high)]
-    sampled: Rollouts | Redrawn | None  # samples of the distributions, or how to draw them
-    learning: LearningCurve | None
-    projection: dict[str, Any] | None
-    gap_mean: Floats | None
-    gap_variance: Floats | None
+    @abstractmethod
+    def distributions(self, saved: Evaluation) -> SampledDistributions:
+        """The empirical distributions."""
 
-    @classmethod
-    def of(cls, evaluation: Evaluation) -> SavedEvaluation:
-        """The parts of an evaluation that are saved."""
-        kept = {f.name: getattr(evaluation, f.name) for f in fields(cls) if hasattr(evaluation, f.name)}
-        return cls(
-            **kept
-            | {
-                "parts": tuple(name for name in _PARTS if getattr(evaluation, name) is not None),
-                "certified_cross": isinstance(evaluation.cross, CertifiedCrossCovariances),
-                "support": _support(evaluation),
-                "gap_moments": _gap_moments(evaluation),
-                "sampled": saved_samples(evaluation),
-                "projection": None if evaluation.projection is None else _projection(evaluation.projection),
-            }
-        )
 
-    def restored(self) -> Evaluation:
-        """The evaluation."""
-        again = Again(self)
-        later: dict[str, Any] = {name: kind(again) for name, kind in _LATER.items() if name in self.parts}
-        if "cross" in self.parts and not self.certified_cross:
-            later["cross"] = _Cross(again)
-        if "moments" in self.parts:
-            if self.gap_moments is None:
-                raise WrongFieldError("gap_moments", "nothing, though the evaluation has moments")
-            later["moments"] = _Moments(again, self.gap_moments)
-        if self.sampled is not None:
-            later["distributions"] = self.sampled.distributions(self)
-        elif self.outcome is Outcome.INTERRUPTED:
-            later.pop("distributions", None)  # they would be those of the whole run
-        kept = {f.name: getattr(self, f.name) for f in fields(Evaluation) if hasattr(self, f.name)}
-        ranges = None if self.support is None else _Support(self.support)
-        projection = None
-        if self.projection is not None:
-            known = {name: value for name, value in self.projection.items() if name != "within_states"}
-            bounds = _Bounds(again, self.projection["within_states"])
-            projection = Projection(**known, pairs=bounds, states=self.states, actions=self.actions)
-        return Evaluation(**kept | later | {"ranges": ranges, "projection": projection})
+@dataclass(frozen=True)
+class Rollouts(_Samples):
+    """Samples of each state, and what the intervals of their distributions depend on."""
+
+    drawn: tuple[Draws, ...]
+    limits: Limits
+    band: str
+    confidence: float
+    within: tuple[float, float]  # range of returns
+
+    def distributions(self, saved: Evaluation) -> SampledDistributions:
+        """The empirical distributions."""
+        shapes = {draws.returns.shape[1] for draws in self.drawn}
+        if len(self.drawn) != len(saved.mean) or shapes != {saved.mean.shape[1]} or not 0 < self.confidence < 1:
+            raise WrongFieldError("sampled", "samples of other states or actions than those of the evaluation")
+        if self.band not in _BANDS:
+            raise WrongFieldError("sampled.band", f"{short(self.band)} instead of one of: {', '.join(_BANDS)}")
+        rule = IntervalRule(self.confidence, _BANDS[self.band])
+        return SampledDistributions(Stored(self.drawn), self.limits, rule, Within(*self.within))
+
+
+@dataclass(frozen=True)
+class Redrawn(_Samples):
+    """Samples of a table that are drawn again, state by state."""
+
+    sizes: Integers  # [S], samples of each state
+    horizon: int
+    limits: Limits
+    confidence: float
+
+    def distributions(self, saved: Evaluation) -> SampledDistributions:
+        """The empirical distributions."""
+        asked, method = saved.asked, saved.method
+        if asked is None or not isinstance(method, MonteCarlo) or not 1 <= self.horizon <= LONGEST:
+            raise WrongFieldError("sampled", "samples of a table, in an evaluation of another kind")
+        if self.sizes.shape != saved.mean.shape[:1] or self.sizes.min(initial=0) < 0 or not 0 < self.confidence < 1:
+            raise WrongFieldError("sampled", "numbers of samples of other states than those of the evaluation")
+        refuse_large("Samples of a state", SAMPLE_BYTES * float(self.sizes.max(initial=0)) * saved.mean.shape[1])
+        model, coupling, seed = asked.model, saved.coupling, method.seed
+        draw: Any
+        support: Support
+        if asked.names is None:
+            policy = asked.policies[0][0]
+            draw = StateSamples.of_table(model, policy, coupling, self.horizon, seed)
+            support = ReturnRange(model, policy)
+        else:
+            policies = {name: steps[0] for name, steps in zip(asked.names, asked.policies, strict=True)}
+            draw = PolicySamples.of_table(model, policies, coupling, asked.start, self.horizon, seed)
+            support = PolicySupport.of_table(model, policies, asked.start)
+        rule = IntervalRule(self.confidence, anytime.fixed_slack)
+        return SampledDistributions(FirstSamples(draw, self.sizes), self.limits, rule, support)
+
+
+def saved_samples(evaluation: Evaluation) -> Rollouts | Redrawn | None:
+    """What is saved of the distributions of an evaluation from samples; None if it has none."""
+    known = evaluation.distributions
+    if not isinstance(known, SampledDistributions):
+        return None
+    rule, draw = known.rule, known.draw
+    if isinstance(draw, Stored) and isinstance(known.support, Within):
+        band = next(name for name, slack in _BANDS.items() if rule.distribution_slack is slack)
+        within = known.support.least, known.support.most
+        return Rollouts(tuple(draw.drawn), known.limits, band, rule.confidence, within)
+    if isinstance(draw, FirstSamples) and isinstance(draw.draw, (StateSamples, PolicySamples)):
+        return Redrawn(np.asarray(draw.sizes), draw.draw.plans[0].horizon, known.limits, rule.confidence)
+    return None
+
+
+def _built(found: dict[str, Any]) -> Evaluation:
+    """The evaluation of these fields."""
+    parts, certified_cross, support, gap_moments, sampled, projected = (
+        found.pop(name) for name in (*_MADE, "projection")
+    )
+    known = Evaluation(**found)
+    again = Again(known)
+    later: dict[str, Any] = {name: kind(again) for name, kind in _LATER.items() if name in parts}
+    if "cross" in parts and not certified_cross:
+        later["cross"] = _Cross(again)
+    if "moments" in parts:
+        if gap_moments is None:
+            raise WrongFieldError("gap_moments", "nothing, though the evaluation has moments")
+        later["moments"] = _Moments(again, gap_moments)
+    if sampled is not None:
+        later["distributions"] = sampled.distributions(known)
+    elif known.outcome is Outcome.INTERRUPTED:
+        later.pop("distributions", None)  # they would be those of the whole run
+    if support is not None:
+        later["ranges"] = _Support(support)
+    if projected is not None:
+        bounds = _Bounds(again, projected.pop("within_states"))
+        later["projection"] = Projection(**projected, pairs=bounds, states=known.states, actions=known.actions)
+    return replace(known, **later)
 
 
 def _support(evaluation: Evaluation) -> Floats | None:
@@ -123,40 +169,10 @@ def _gap_moments(evaluation: Evaluation) -> Floats | None:
     return found
 
 
-_PROJECTED = {
-    "features": WHOLE,
-    "kappa": NUMBER,
-    "contraction": NUMBER,
-    "mean_contraction": NUMBER,
-    "beta": Optional(NUMBER),
-    "mean_bound": Optional(NUMBER),
-    "norm_bound": Optional(NUMBER),
-    "weights": Optional(Array("<f8", "S A A")),
-    "mean_parameters": Array("<f8", "d"),
-    "pair_parameters": Array("<f8", "d d"),
-    "same_state_parameters": Optional(Array("<f8", "e e")),
-    "constrained": FLAG,
-    "ends": Array("|b1", "S"),
-    "within_states": Array("<f8", "S A A"),
-}
-
-
-class _Fields(dict[str, Any]):
-    """Fields as attributes, for `Object`."""
-
-    def __getattr__(self, name: str) -> Any:
-        return self[name]
-
-
-def _projection(projection: Projection) -> dict[str, Any]:
-    bounds = {"within_states": projection.pairs.within_states()}
-    return _Fields({name: getattr(projection, name) for name in _PROJECTED if name not in bounds} | bounds)
-
-
 class Again:
     """The evaluation, computed again when it is first needed."""
 
-    def __init__(self, saved: SavedEvaluation) -> None:
+    def __init__(self, saved: Evaluation) -> None:
         self._saved = saved
 
     @cached_property
@@ -187,16 +203,17 @@ class Again:
         return found
 
 
-def _computed(asked: Asked, saved: SavedEvaluation) -> Evaluation:
+def _computed(asked: EvaluationInput, saved: Evaluation) -> Evaluation:
     policies = [list(steps) if len(steps) > 1 else steps[0] for steps in asked.policies]
     policy: Any = policies[0] if asked.names is None else dict(zip(asked.names, policies, strict=True))
+    method: Any = saved.method
     found: Evaluation = evaluate(
         asked.model,
         policy,
         saved.coupling,
-        saved.method,
+        method,
         discount=None if asked.horizon is None else asked.discount,
-        start=asked.start,
+        starts=asked.start,
         horizon=asked.horizon,
         terminal_value=asked.terminal_value,
         throw=False,
@@ -204,67 +221,57 @@ def _computed(asked: Asked, saved: SavedEvaluation) -> Evaluation:
     return found
 
 
+def _later(path: str) -> Any:
+    """A method of a part of the evaluation, which is computed again when it is called."""
+    method = attrgetter(path)
+
+    def call(self: _Part, *given: Any) -> Any:
+        return method(self.again.evaluation)(*given)
+
+    return call
+
+
 @dataclass(frozen=True, eq=False)
-class _Cross:
+class _Part:
     again: Again
 
-    def cross_covariance(self, s: int, a: int, t: int, b: int) -> float:
-        return float(self.again.evaluation.cross.cross_covariance(s, a, t, b))  # type: ignore[union-attr]
+
+class _Cross(_Part):
+    cross_covariance = _later("cross.cross_covariance")
 
 
 class _CertifiedCross(_Cross):
-    def cross_covariance_error(self, s: int, a: int, t: int, b: int) -> float:
-        return float(self.again.evaluation.cross.cross_covariance_error(s, a, t, b))  # type: ignore[union-attr]
+    cross_covariance_error = _later("cross.cross_covariance_error")
 
 
 @dataclass(frozen=True, eq=False)
-class _Moments:
-    again: Again
+class _Moments(_Part):
     gaps: Floats  # [S, A, A, order + 1, 3]
+    moment = _later("moments.moment")
 
     @property
     def order(self) -> int:
         return int(self.gaps.shape[3]) - 1
 
-    def moment(self, coordinates: Sequence[tuple[int, int]]) -> Estimate:
-        return self.again.evaluation.moments.moment(coordinates)  # type: ignore[union-attr]
-
     def gap_moments(self, s: int, a: int, b: int) -> tuple[Estimate, ...]:
         return tuple(Estimate(*row) for row in self.gaps[s, a, b].tolist())
 
 
-@dataclass(frozen=True, eq=False)
-class _Distributions:
-    again: Again
+class _Distributions(_Part):
+    return_distribution = _later("distributions.return_distribution")
+    gap_distribution = _later("distributions.gap_distribution")
+    refined = _later("distributions.refined")
 
-    def return_distribution(self, s: int, a: int) -> Distribution:
-        return self.again.evaluation.distributions.return_distribution(s, a)  # type: ignore[union-attr]
 
-    def gap_distribution(self, s: int, a: int, b: int) -> GapDistribution:
-        return self.again.evaluation.distributions.gap_distribution(s, a, b)  # type: ignore[union-attr]
-
-    def refined(self, gaps: Sequence[tuple[int, int, int]], tolerance: float) -> Distributions:
-        return self.again.evaluation.distributions.refined(gaps, tolerance)  # type: ignore[union-attr]
+class _Start(_Part):
+    split = _later("start.split")
 
 
 @dataclass(frozen=True, eq=False)
-class _Start:
-    again: Again
-
-    def split(self, i: int, j: int) -> VarianceSplit:
-        return self.again.evaluation.start.split(i, j)  # type: ignore[union-attr]
-
-
-@dataclass(frozen=True, eq=False)
-class _Bounds:
-    again: Again
+class _Bounds(_Part, PairBounds):
     within: Floats  # [S, A, A]
-
-    def weight(self, s: int, a: int, t: int, b: int) -> float:
-        return self.again.evaluation.projection.pairs.weight(s, a, t, b)  # type: ignore[union-attr]
-
-    def error_bound(self, s: int, a: int, t: int, b: int) -> float:
-        return self.again.evaluation.projection.pairs.error_bound(s, a, t, b)  # type: ignore[union-attr]
+    weight = _later("projection.pairs.weight")
+    error_bound = _later("projection.pairs.error_bound")
 
     def within_states(self) -> Floats:
         return self.within
@@ -279,28 +286,55 @@ class _Support:
         return Interval(low, high)
 
 
+_NOT_SAVED = ("pairs", "states", "actions")
+"""Fields of a projection that are those of the evaluation, or computed again."""
+
 _LATER = {"cross": _CertifiedCross, "distributions": _Distributions, "start": _Start}
 
-_FIELDS = {
-    "mean": Array("<f8", "S A"),
-    "covariance": Array("<f8", "S A A"),
-    "certificate": Optional(schema.CERTIFICATE),
-    "outcome": schema.OUTCOME,
-    "coupling": schema.COUPLING,
-    "method": schema.METHOD,
-    "states": LabelsOf("S"),
-    "actions": LabelsOf("A"),
-    "residuals": Array("<f8", "steps"),
-    "asked": Optional(schema.ASKED),
-    "parts": Listed(TEXT),
-    "certified_cross": FLAG,
-    "support": Optional(Array("<f8", "S A A ends")),
-    "gap_moments": Optional(Array("<f8", "S A A order estimate")),
-    "sampled": Optional(SAMPLED),
-    "learning": Optional(schema.LEARNING),
-    "projection": Optional(Object(lambda: {"Projection": Kind(_Fields, _PROJECTED, _Fields, axes_of_whole=True)})),
-    "gap_mean": Optional(Array("<f8", "S A A")),
-    "gap_variance": Optional(Array("<f8", "S A A")),
-}
+_PARTS = ("cross", "moments", "distributions", "start")
 
-KIND = Kind(SavedEvaluation, _FIELDS, usual={"gap_mean": None, "gap_variance": None})
+_MADE: dict[str, Callable[[Evaluation], Any]] = {
+    "parts": lambda e: tuple(name for name in _PARTS if getattr(e, name) is not None),
+    "certified_cross": lambda e: isinstance(e.cross, CertifiedCrossCovariances),
+    "support": _support,
+    "gap_moments": _gap_moments,
+    "sampled": saved_samples,
+}
+"""What is saved in place of the parts that are computed again."""
+
+_BY_STATE = ("mean", "covariance", "certificate", "outcome", "coupling", "method", "states", "actions", "residuals")
+
+KIND = Kind(
+    Evaluation,
+    dict.fromkeys(("covariance", "gap_mean", "gap_variance"), "S A A")
+    | {"mean": "S A", "states": "S", "actions": "A", "residuals": "steps"}
+    | {"support": "S A A ends", "gap_moments": "S A A order estimate"},
+    names=(*_BY_STATE, "asked", *_MADE, "learning", "projection", "gap_mean", "gap_variance"),
+    types={
+        "method": Annotated[Any, methods.Methods()],
+        "parts": tuple[str, ...],
+        "certified_cross": bool,
+        "support": Floats | None,  # interval that contains each gap
+        "gap_moments": Floats | None,  # value, low and high of each
+        "sampled": _Samples | None,
+    },
+    usual={"gap_mean": None, "gap_variance": None},
+    made=_MADE,
+    build=_built,
+)
+
+KINDS += [
+    KIND,
+    Kind(Rollouts),
+    Kind(Redrawn, {"sizes": "S"}),
+    Kind(
+        Projection,
+        {"mean_parameters": "d", "pair_parameters": "d d", "same_state_parameters": "e e"}
+        | {"weights": "S A A", "ends": "S", "within_states": "S A A"},
+        names=[*(f.name for f in fields(Projection) if f.name not in _NOT_SAVED), "within_states"],
+        types={"within_states": Floats},
+        axes_of_whole=True,
+        made={"within_states": lambda projection: projection.pairs.within_states()},
+        build=dict,
+    ),
+]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,14 +18,13 @@ from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
 from jmdp.base.settings import short
 from jmdp.errors import JMDPError, MissingExtraError, SettingsError, UnavailableError
-from jmdp.files import schema
-from jmdp.files.kinds import Kind, Object
-from jmdp.files.types import NUMBER, TEXT, WHOLE, LabelsOf, Listed, Optional, Sink, Sizes, Source, Type, WrongFieldError
+from jmdp.files.methods import Methods
+from jmdp.files.types import KINDS, Kind, Place, Sink, Type, WrongFieldError, listed
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
 from jmdp.results.calibration import Calibration
-from jmdp.results.learning_curve import LearningCurve
-from jmdp.results.outcome import Outcome
+from jmdp.results.certificate import Outcome
+from jmdp.results.result import LearningCurve
 from jmdp.simulators.simulator import Simulator, Step
 
 _SIMULATOR = (
@@ -66,19 +65,63 @@ class SavedActor(Actor):
         return self._text
 
 
+class _Sizes(Type):
+    """Settings of an encoder: whole numbers and texts by name."""
+
+    def encode(self, value: Mapping[str, Any], sink: Sink, place: str) -> Any:
+        """The settings."""
+        return dict(value)
+
+    def decode(self, node: Any, at: Place) -> dict[str, Any]:
+        """The settings."""
+        if type(node) is not dict or not all(type(value) in (int, str) for value in node.values()):
+            raise at.wrong(f"{short(node)} instead of the settings of an encoder")
+        return dict(node)
+
+
+class _Parameters(Type):
+    """Arrays of single or double precision, of any shape."""
+
+    def encode(self, value: Any, sink: Sink, place: str) -> Any:
+        """Names of the arrays; those without entries by their shape."""
+        return [
+            sink.add(f"{place}.{i}", [f"{place}.{i}.{j}" for j in range(array.ndim)], array)
+            if array.size
+            else [array.dtype.str, list(array.shape)]
+            for i, array in enumerate(value)
+        ]
+
+    def decode(self, node: Any, at: Place) -> tuple[npt.NDArray[Any], ...]:
+        """The arrays."""
+        return tuple(self._one(one, at.inside(i)) for i, one in enumerate(listed(node, at)))
+
+    @staticmethod
+    def _one(node: Any, at: Place) -> npt.NDArray[Any]:
+        if type(node) is str:
+            array = at.source.array(node, at.name)
+            if array.dtype.str not in ("<f4", "<f8") or not np.isfinite(array).all():
+                raise at.wrong("an array of another type than floats, or with infinite numbers")
+            return array
+        dtype, shape = node if type(node) is list and len(node) == 2 else (None, [])
+        empty = type(shape) is list and 0 in shape and all(type(n) is int and 0 <= n < 1 << 32 for n in shape)
+        if dtype in ("<f4", "<f8") and empty and len(shape) <= 8:
+            return np.zeros(shape, dtype)
+        raise at.wrong(f"{short(node)} instead of an array")
+
+
 @dataclass(frozen=True)
 class Network:
     """A network as its settings and parameters."""
 
     encoder: str  # "MLP", "OneHot" or "Convolution"
-    settings: dict[str, Any]  # of the encoder
+    settings: Annotated[dict[str, Any], _Sizes()]  # of the encoder
     shape: tuple[int, ...]  # of an observation
     dtype: str
     rank: int
     kernel: str
     actions: int
     numbers: tuple[float, ...]  # mean, std, gap_std, gap_scale
-    parameters: tuple[npt.NDArray[Any], ...]
+    parameters: Annotated[tuple[npt.NDArray[Any], ...], _Parameters()]
     inputs: tuple[tuple[float, ...], ...]  # standardisation of the inputs of both encoders, if any
 
     @classmethod
@@ -95,7 +138,7 @@ class Network:
         if type(encoder).__name__ not in _ENCODERS or not isinstance(encoder, Encoder):
             raise SettingsError(
                 f"The encoder is {short(encoder)}, whose code a file cannot contain. To save the result, use MLP(), "
-                "OneHot(size) or Convolution(); or keep the folder of the training, NeuralGram(folder=…)."
+                "OneHot(size) or Convolution(); or keep the folder of the training, NeuralGram(path=…)."
             )
         inputs: list[tuple[float, ...]] = []
         if not isinstance(encoder, (OneHot, Convolution)):
@@ -180,126 +223,52 @@ _ENCODERS = {"MLP": ("width", "depth"), "OneHot": ("size",), "Convolution": ("st
 _DTYPES = ("|u1", "|i1", "|b1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8")
 
 
-@dataclass(frozen=True, kw_only=True)
-class SavedLearned:
-    """The fields of a learned evaluation that a file contains."""
-
-    network: Network
-    simulator: str
-    policy: str
-    coupling: Coupling
-    method: Any
-    discount: float
-    horizon: int
-    actions: Labels
-    outcome: Outcome
-    learning: LearningCurve
-    calibration: Calibration | None
-
-    @classmethod
-    def of(cls, learned: Any) -> SavedLearned:
-        """The parts of a learned evaluation that are saved."""
-        return cls(
-            network=Network.of(learned),
-            simulator=repr(learned.simulator)[:10_000],
-            policy=repr(learned.actor)[:10_000],
-            **{name: getattr(learned, name) for name in _COMMON},
-        )
-
-    def restored(self) -> Any:
-        """The learned evaluation."""
-        try:
-            from jmdp.methods.neural_gram.learned_evaluation import LearnedEvaluation
-        except ImportError as error:
-            raise MissingExtraError(f'A learned result needs networks ({error.name}): pip install "jmdp[nn]"') from None
-        if self.actions.size != self.network.actions or not 0 <= self.discount < 1 or self.horizon < 1:
-            raise WrongFieldError("actions", f"{self.actions.size} labels of {self.network.actions} actions")
-        network = self.network
-        return LearnedEvaluation(
-            network=network.built(),
-            encoder=network.encoder_settings(),
-            simulator=SavedSimulator(self.simulator, self.actions),
-            actor=SavedActor(self.policy),
-            observation=(network.shape, network.dtype),
-            **{name: getattr(self, name) for name in _COMMON},
-        )
-
-
-_COMMON = ("coupling", "method", "discount", "horizon", "actions", "outcome", "learning", "calibration")
-
-
-class _Sizes(Type):
-    """Settings of an encoder: whole numbers and texts by name."""
-
-    def encode(self, value: Mapping[str, Any], sink: Sink, place: str) -> Any:
-        """The settings."""
-        return dict(value)
-
-    def decode(self, node: Any, source: Source, place: str, sizes: Sizes) -> dict[str, Any]:
-        """The settings."""
-        if type(node) is not dict or not all(type(value) in (int, str) for value in node.values()):
-            raise WrongFieldError(place, f"{short(node)} instead of the settings of an encoder")
-        return dict(node)
-
-
-class _Parameters(Type):
-    """Arrays of single or double precision, of any shape."""
-
-    def encode(self, value: Any, sink: Sink, place: str) -> Any:
-        """Names of the arrays; those without entries by their shape."""
-        return [
-            sink.add(f"{place}.{i}", [f"{place}.{i}.{j}" for j in range(array.ndim)], array)
-            if array.size
-            else [array.dtype.str, list(array.shape)]
-            for i, array in enumerate(value)
-        ]
-
-    def decode(self, node: Any, source: Source, place: str, sizes: Sizes) -> tuple[npt.NDArray[Any], ...]:
-        """The arrays."""
-        if type(node) is not list:
-            raise WrongFieldError(place, f"{short(node)} instead of a list")
-        return tuple(self._one(one, source, f"{place}.{i}") for i, one in enumerate(node))
-
-    @staticmethod
-    def _one(node: Any, source: Source, place: str) -> npt.NDArray[Any]:
-        if type(node) is str:
-            array = source.array(node, place)
-            if array.dtype.str not in ("<f4", "<f8") or not np.isfinite(array).all():
-                raise WrongFieldError(place, "an array of another type than floats, or with infinite numbers")
-            return array
-        dtype, shape = node if type(node) is list and len(node) == 2 else (None, [])
-        empty = type(shape) is list and 0 in shape and all(type(n) is int and 0 <= n < 1 << 32 for n in shape)
-        if dtype in ("<f4", "<f8") and empty and len(shape) <= 8:
-            return np.zeros(shape, dtype)
-        raise WrongFieldError(place, f"{short(node)} instead of an array")
-
-
-_NETWORK = {
-    "encoder": TEXT,
-    "settings": _Sizes(),
-    "shape": Listed(WHOLE),
-    "dtype": TEXT,
-    "rank": WHOLE,
-    "kernel": TEXT,
-    "actions": WHOLE,
-    "numbers": Listed(NUMBER),
-    "parameters": _Parameters(),
-    "inputs": Listed(Listed(NUMBER)),
+_COMMON: dict[str, Any] = {
+    "coupling": Coupling,
+    "method": Annotated[Any, Methods()],
+    "discount": float,
+    "horizon": int,
+    "actions": Labels,
+    "outcome": Outcome,
+    "learning": LearningCurve,
+    "calibration": Calibration | None,
 }
+_TYPES: dict[str, Any] = {"network": Network, "simulator": str, "policy": str, **_COMMON}
 
-KIND = Kind(
-    SavedLearned,
-    {
-        "network": Object(lambda: {"Network": Kind(Network, _NETWORK)}),
-        "simulator": TEXT,
-        "policy": TEXT,
-        "coupling": schema.COUPLING,
-        "method": schema.METHOD,
-        "discount": NUMBER,
-        "horizon": WHOLE,
-        "actions": LabelsOf("A"),
-        "outcome": schema.OUTCOME,
-        "learning": schema.LEARNING,
-        "calibration": Optional(schema.CALIBRATION),
-    },
-)
+
+def kind_of(cls: type) -> Kind:
+    """How learned evaluations are saved; their class can be imported only where there is a library of networks."""
+    return Kind(
+        cls,
+        {"actions": "A"},
+        names=tuple(_TYPES),
+        types=_TYPES,
+        made={
+            "network": Network.of,
+            "simulator": lambda learned: repr(learned.simulator)[:10_000],
+            "policy": lambda learned: repr(learned.actor)[:10_000],
+        },
+        build=_built,
+    )
+
+
+def _built(found: dict[str, Any]) -> Any:
+    """The learned evaluation of these fields."""
+    try:
+        from jmdp.methods.neural_gram.learned_evaluation import LearnedEvaluation
+    except ImportError as error:
+        raise MissingExtraError(f'A learned result needs networks ({error.name}): pip install "jmdp[nn]"') from None
+    network, actions = found["network"], found["actions"]
+    if actions.size != network.actions or not 0 <= found["discount"] < 1 or found["horizon"] < 1:
+        raise WrongFieldError("actions", f"{actions.size} labels of {network.actions} actions")
+    return LearnedEvaluation(
+        network=network.built(),
+        encoder=network.encoder_settings(),
+        simulator=SavedSimulator(found["simulator"], actions),
+        actor=SavedActor(found["policy"]),
+        observation=(network.shape, network.dtype),
+        **{name: found[name] for name in _COMMON},
+    )
+
+
+KINDS.append(Kind(Network))

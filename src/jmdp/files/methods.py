@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jmdp.base.settings import short
-from jmdp.files.types import NUMBER, TEXT, Sink, Sizes, Source, Type, WrongFieldError
+from jmdp.files.types import Place, Sink, Type, decoded, encoded
 from jmdp.methods.exact_distribution import ExactDistribution
 from jmdp.methods.exact_pairs import ExactPairs
 from jmdp.methods.incremental import (
@@ -22,13 +22,14 @@ from jmdp.methods.incremental import (
 from jmdp.methods.jipe import JIPE
 from jmdp.methods.linear_projected import LinearProjected, features
 from jmdp.methods.linear_projected.linear_projected import GivenFeatures
-from jmdp.methods.linear_projected.pair_weights import Restart, Stationary
+from jmdp.methods.linear_projected.pair_steps import Restart, Stationary
 from jmdp.methods.monte_carlo import MonteCarlo
 from jmdp.methods.neural_gram import NeuralGram
 from jmdp.methods.reachable_pairs import ReachablePairs
+from jmdp.results.evaluation_text import MethodSettings
 
 
-class SavedMethod:
+class SavedMethod(MethodSettings):
     """A method whose settings a file cannot contain, such as functions; its text only."""
 
     def __init__(self, text: str, step_name: str, residual_name: str) -> None:
@@ -54,7 +55,7 @@ _SETTINGS_OF_METHODS = (
 )
 _BY_NAME: dict[str, Any] = {cls.__name__: cls for cls in (*_METHODS, *_SETTINGS_OF_METHODS)}
 
-_HERE_ONLY = ("pool", "checkpoint", "folder", "states")
+_HERE_ONLY = ("pool", "path", "states")
 """Settings that are not saved: places and processes of one machine, and states, whose names the labels have."""
 
 
@@ -68,7 +69,7 @@ class _Setting(Type):
         if isinstance(value, (int, np.integer)):
             return int(value)
         if isinstance(value, (float, np.floating)):
-            return NUMBER.encode(value, sink, place) if np.isfinite(value) else {"number": str(float(value))}
+            return encoded(float, value, sink, place) if np.isfinite(value) else {"number": str(float(value))}
         if isinstance(value, (list, tuple)):
             return [self.encode(one, sink, f"{place}.{i}") for i, one in enumerate(value)]
         if isinstance(value, np.ndarray) and value.dtype.str in ("<f8", "<i8", "|b1") and value.size:
@@ -85,31 +86,32 @@ class _Setting(Type):
         named = (f.name for f in fields(value) if f.init and f.name not in _HERE_ONLY)
         return {name: self.encode(getattr(value, name), sink, f"{place}.{name}") for name in named}
 
-    def decode(self, node: Any, source: Source, place: str, sizes: Sizes) -> Any:
+    def decode(self, node: Any, at: Place) -> Any:
         """The value."""
         if node is None or isinstance(node, (bool, str, int, float)):
             return node
         if isinstance(node, list):
-            return tuple(self.decode(one, source, f"{place}.{i}", sizes) for i, one in enumerate(node))
+            return tuple(self.decode(one, at.inside(i)) for i, one in enumerate(node))
         if set(node) == {"number"}:
-            return NUMBER.decode(node["number"], source, place, sizes)
+            return decoded(float, node["number"], at)
         if set(node) == {"array"}:
-            name = TEXT.decode(node["array"], source, place, sizes)
-            array = source.array(name, place)
+            array = at.source.array(decoded(str, node["array"], at), at.name)
             return array.view(np.bool_) if array.dtype == np.int8 and set(np.unique(array)) <= {0, 1} else array
-        return self.built(node, "settings", _SETTINGS_OF_METHODS, source, place)
+        return self.built(node, "settings", _SETTINGS_OF_METHODS, at)
 
-    def built(self, node: dict[str, Any], key: str, classes: tuple[type, ...], source: Source, place: str) -> Any:
+    def built(self, node: dict[str, Any], key: str, classes: tuple[type, ...], at: Place) -> Any:
         """An object of one of these classes from its fields."""
         cls = _BY_NAME.get(node[key]) if isinstance(node.get(key), str) else None
         if cls not in classes:
-            raise WrongFieldError(place, f"{short(node)} instead of one of: {', '.join(c.__name__ for c in classes)}")
-        given = {name: self.decode(value, source, f"{place}.{name}", {}) for name, value in node.items() if name != key}
+            raise at.wrong(f"{short(node)} instead of one of: {', '.join(c.__name__ for c in classes)}")
+        given = {name: self.decode(value, at.inside(name)) for name, value in node.items() if name != key}
+        if "seconds" in given:
+            given["max_seconds"] = given.pop("seconds")  # as files before version 0.3 have it
+        if cls is LinearProjected:
+            given.pop("solver", None)  # files before version 0.3 have it; there is one solver now
         known = {f.name for f in fields(cls) if f.init}
         if not set(given) <= known:
-            raise WrongFieldError(
-                place, f"settings that {cls.__name__} does not have: {short(sorted(set(given) - known))}"
-            )
+            raise at.wrong(f"settings that {cls.__name__} does not have: {short(sorted(set(given) - known))}")
         return cls(**given)
 
 
@@ -126,12 +128,12 @@ class Methods(Type):
                 sink.arrays = before
         return {"text": repr(value)[:10_000], "step": value.step_name, "residual": value.residual_name}
 
-    def decode(self, node: Any, source: Source, place: str, sizes: Sizes) -> Any:
+    def decode(self, node: Any, at: Place) -> Any:
         """The method."""
         if not isinstance(node, dict):
-            raise WrongFieldError(place, f"{short(node)} instead of a method")
+            raise at.wrong(f"{short(node)} instead of a method")
         if "method" in node:
-            return _Setting().built(node, "method", _METHODS, source, place)
+            return _Setting().built(node, "method", _METHODS, at)
         if set(node) != {"text", "step", "residual"}:
-            raise WrongFieldError(place, f"{short(node)} instead of a method")
-        return SavedMethod(*(TEXT.decode(node[name], source, place, sizes) for name in ("text", "step", "residual")))
+            raise at.wrong(f"{short(node)} instead of a method")
+        return SavedMethod(*(decoded(str, node[name], at) for name in ("text", "step", "residual")))

@@ -28,9 +28,8 @@ from jmdp.base.machine import in_words
 from jmdp.base.settings import error_text, short
 from jmdp.base.whole_files import whole_file
 from jmdp.errors import FileError, JMDPError, MissingExtraError
-from jmdp.files.damage import FIX, damage
+from jmdp.files.opening import FIX, damage, opened, path_text
 from jmdp.files.opening import Source as Opened
-from jmdp.files.opening import opened, path_text
 from jmdp.files.types import Sink, Source, WrongFieldError
 
 if TYPE_CHECKING:

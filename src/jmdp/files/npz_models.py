@@ -12,8 +12,7 @@ from jmdp.base.arrays import refuse_large
 from jmdp.base.guard import Plain
 from jmdp.base.settings import short
 from jmdp.errors import FileError, ModelError
-from jmdp.files.damage import FIX, damage
-from jmdp.files.opening import opened
+from jmdp.files.opening import FIX, damage, opened
 
 
 class _Rule(NamedTuple):

@@ -1,4 +1,7 @@
-"""Opening files to read: regular files only, whose size is known."""
+"""Opening files to read: regular files only, whose size is known.
+
+Errors of other packages while they read a file, as errors of jmdp that name the file and the place in it.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, NamedTuple
 
-from jmdp.base.settings import short
-from jmdp.errors import FileError, SettingsError
+from jmdp.base.settings import error_text, short
+from jmdp.errors import FileError, JMDPError, MemoryBudgetError, SettingsError
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOCTTY", 0)
 """Opening a pipe does not wait for its writer."""
@@ -83,3 +86,29 @@ def _folder() -> str:
         return os.getcwd()
     except OSError:
         return "the current directory, which was deleted"
+
+
+FIX = "Save it again, or restore it from a copy."
+
+
+@contextmanager
+def damage(place: str, fix: str = FIX) -> Iterator[None]:
+    """Raise `FileError` for any error that is not one of jmdp; `MemoryBudgetError` if there is too little memory."""
+    try:
+        with enough_memory(place):
+            yield
+    except JMDPError:
+        raise
+    except Exception as error:  # of any kind: zipfile, zlib, NumPy and pyarrow raise many
+        raise FileError(f"{place} cannot be read ({error_text(error)}). {fix}") from error
+
+
+@contextmanager
+def enough_memory(place: str) -> Iterator[None]:
+    """Raise `MemoryBudgetError` if memory that was planned is not there, e.g. because of a limit of the process."""
+    try:
+        yield
+    except JMDPError:
+        raise
+    except MemoryError as error:
+        raise MemoryBudgetError(f"{place} needs more memory than this process may use. Free some memory.") from error

@@ -9,10 +9,8 @@ import numpy as np
 from jmdp.base import arrays
 from jmdp.base.guard import Plain
 from jmdp.errors import FileError, MissingExtraError, ModelError
-from jmdp.files.columns import COLUMNS, NUMBERS, Coded, Rows, check_columns, coded_integers
-from jmdp.files.damage import FIX, damage
-from jmdp.files.opening import opened
-from jmdp.files.row_rules import long_model
+from jmdp.files.long_tables import COLUMNS, NUMBERS, Coded, Rows, check_columns, coded_integers, long_model
+from jmdp.files.opening import FIX, damage, opened
 
 _ROW_BYTES = 250.0
 """Memory for each row: six columns, their codes, and arrays to sort rows."""

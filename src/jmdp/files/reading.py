@@ -9,10 +9,8 @@ from jmdp.base.guard import Plain, guarded
 from jmdp.base.settings import boolean_value
 from jmdp.errors import FileError, SettingsError
 from jmdp.files import csv_tables, npz_models, parquet_tables
-from jmdp.files.damage import damage
-from jmdp.files.finishing import finished_model
-from jmdp.files.long_tables import table_model
-from jmdp.files.opening import opened, path_text
+from jmdp.files.long_tables import finished_model, table_model
+from jmdp.files.opening import damage, opened, path_text
 from jmdp.models.tabular import TabularJMDP
 
 _SAVE = "Save the model with np.savez(FILE, prob=…, reward=…, next_state=…, discount=…), as CSV or as Parquet."

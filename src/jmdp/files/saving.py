@@ -5,20 +5,16 @@ from __future__ import annotations
 import os
 import platform
 import stat
-from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from jmdp.base.settings import boolean_value, short
-from jmdp.comparisons.comparison import Comparison
-from jmdp.comparisons.policy_comparison import PolicyComparison
-from jmdp.comparisons.run_comparison import RunComparison, RunComparisons
+from jmdp.comparisons.policy_comparison import RunComparisons
 from jmdp.errors import FileError, JMDPError, MissingExtraError, SettingsError
 from jmdp.files import comparisons, evaluations, learned, netcdf, reviews, schema
-from jmdp.files.kinds import Kind, Object
 from jmdp.files.opening import path_text
-from jmdp.files.types import Sink, WrongFieldError
+from jmdp.files.types import Kind, Place, Sink, WrongFieldError, decoded_object, encoded_object
 from jmdp.files.version_1 import upgraded
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.calibration import Calibration
@@ -26,51 +22,32 @@ from jmdp.results.evaluation import Evaluation
 from jmdp.reviews.review import Review
 from jmdp.reviews.reviews import Reviews
 
-
-class _Form(NamedTuple):
-    """How objects of one class are saved."""
-
-    name: str  # in the file
-    kind: Kind
-    saved: Callable[[Any], Any]
-    restored: Callable[[Any], Any]
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def _restored(saved: Any) -> Any:
-    return saved.restored()
-
-
-_COMPARISON = _Form("Comparison", comparisons.KIND, comparisons.SavedComparison.of, _restored)
-
-_FORMS: dict[type, _Form] = {
-    TabularJMDP: _Form("Model", schema.MODELS["TabularJMDP"], _same, _same),
-    Evaluation: _Form("Evaluation", evaluations.KIND, evaluations.SavedEvaluation.of, _restored),
-    Comparison: _COMPARISON,
-    PolicyComparison: _COMPARISON,
-    RunComparison: _COMPARISON,
-    RunComparisons: _Form("Comparisons", comparisons.KIND_OF_SEVERAL, comparisons.SavedComparisons.of, _restored),
-    Calibration: _Form("Calibration", schema.CALIBRATION_KIND, _same, _same),
-    Review: _Form("Review", reviews.KIND, reviews.SavedReview.of, _restored),
-    Reviews: _Form("Reviews", reviews.KIND_OF_SEVERAL, reviews.SavedReviews.of, _restored),
+_FORMS: dict[type, dict[str, Kind]] = {
+    TabularJMDP: {"Model": schema.MODEL},
+    Evaluation: {"Evaluation": evaluations.KIND},
+    **{cls: {"Comparison": kind} for cls, kind in comparisons.BY_CLASS.items()},
+    RunComparisons: {"Comparisons": comparisons.KIND_OF_SEVERAL},
+    Calibration: {"Calibration": schema.CALIBRATION},
+    Review: {"Review": reviews.KIND},
+    Reviews: {"Reviews": reviews.KIND_OF_SEVERAL},
 }
-_LEARNED = _Form("LearnedEvaluation", learned.KIND, learned.SavedLearned.of, _restored)
+"""How objects of each class are saved, with the name in files."""
+
+_LEARNED = "LearnedEvaluation"
 
 
 def save(result: Any, path: str | os.PathLike[str]) -> None:
     """Save a model or a result to a netCDF-4 file, replacing it as a whole; `jmdp.load` reads it."""
-    form = _FORMS.get(type(result)) or (_LEARNED if type(result).__name__ == "LearnedEvaluation" else None)
+    cls = type(result)
+    form = {_LEARNED: learned.kind_of(cls)} if cls.__name__ == _LEARNED else _FORMS.get(cls)
     if form is None:
         raise SettingsError(f"{short(result)} cannot be saved.")
     try:
-        labelled = result.to_xarray().assign_attrs(_attributes(form.name))
+        labelled = result.to_xarray().assign_attrs(_attributes(*form))
     except ImportError:
         raise MissingExtraError('Saving needs xarray and h5netcdf: pip install "jmdp[io]"') from None
     sink = Sink({str(name): variable.to_numpy() for name, variable in labelled.data_vars.items()})
-    record = Object(lambda: {form.name: form.kind}).encode(form.saved(result), sink, "")
+    record = encoded_object(form, result, sink, "")
     netcdf.write(path, labelled, sink, {"schema": schema.VERSION, "object": record})
 
 
@@ -137,6 +114,7 @@ def _object(record: Any, source: Any, name: str) -> Any:
             f"{schema.VERSION}. Update jmdp, or save the result again."
         )
     saved = upgraded(record["object"]) if record["schema"] == 1 else record["object"]
-    forms = {form.name: form for form in (*_FORMS.values(), _LEARNED)}
-    found = Object(lambda: {key: form.kind for key, form in forms.items()}).decode(saved, source, "", {})
-    return forms[saved["class"]].restored(found)
+    kinds: dict[str, Kind] = {}
+    for form in (*_FORMS.values(), {_LEARNED: learned.kind_of(object)}):
+        kinds |= form
+    return decoded_object(kinds, saved, Place(source, "", {}))

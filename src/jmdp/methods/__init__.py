@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from types import ModuleType
+from typing import TYPE_CHECKING
+
+from jmdp.base import on_first_use
+
+if TYPE_CHECKING:
+    from jmdp.methods.monte_carlo.monte_carlo import gap_samples
+
+__all__ = ["gap_samples"]
 
 METHODS = {
     "ExactPairs": "exact_pairs",
@@ -18,13 +24,6 @@ METHODS = {
 """Class name of each method, and its folder."""
 
 
-def __getattr__(name: str) -> ModuleType:
-    """Import the folder of a method on first access."""
-    if name in METHODS.values():
-        return import_module(f"jmdp.methods.{name}")
-    raise AttributeError(f"module 'jmdp.methods' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    """Names of this module, including methods not imported yet."""
-    return sorted({*globals(), *METHODS.values()})
+__getattr__, __dir__ = on_first_use(
+    __name__, {**{folder: folder for folder in METHODS.values()}, "gap_samples": "monte_carlo.monte_carlo"}
+)

@@ -24,9 +24,14 @@ import numpy.typing as npt
 from jmdp.base import arrays
 from jmdp.base.settings import boolean, choice, short
 from jmdp.errors import ModelError, SettingsError
-from jmdp.models.joint import common_uniform, intervals, joint_table, product
-from jmdp.models.joint.lists import Scenarios, as_given, by_reward
-from jmdp.models.joint.maximal import common_first
+from jmdp.models.joint.lists import Scenarios, as_given, by_reward, by_rows
+from jmdp.models.joint.scenarios import (
+    common_first,
+    common_scenarios,
+    product_scenarios,
+    table_scenarios,
+    uniform_scenarios,
+)
 from jmdp.models.marginals.marginals import Marginals, check_marginals
 from jmdp.models.tabular import TabularJMDP, changed
 
@@ -159,12 +164,12 @@ def _scenarios(marginals: Marginals, by: OutcomeCoupling) -> Scenarios:
         lists = by_reward(marginals) if by.order == "reward" else as_given(marginals)
         if by.across_states:
             fix = "Use across_states=False, or probabilities that states have in common."
-            return common_uniform.common_scenarios(intervals.by_rows(lists, common=True), fix)
-        return common_uniform.scenarios(intervals.by_rows(lists), "Use fewer outcomes or fewer actions.")
+            return common_scenarios(by_rows(lists, common=True), fix)
+        return uniform_scenarios(by_rows(lists), "Use fewer outcomes or fewer actions.")
     if isinstance(by, Maximal):
-        return common_uniform.scenarios(common_first(as_given(marginals)), "Use fewer outcomes or fewer actions.")
+        return uniform_scenarios(common_first(as_given(marginals)), "Use fewer outcomes or fewer actions.")
     if isinstance(by, Product):
-        return product.scenarios(by_reward(marginals), "Use CommonUniform(), or fewer actions.")
+        return product_scenarios(by_reward(marginals), "Use CommonUniform(), or fewer actions.")
     if isinstance(by, JointTable):
-        return joint_table.scenarios(marginals, by.prob, by.outcome)  # type: ignore[arg-type]
+        return table_scenarios(marginals, by.prob, by.outcome)  # type: ignore[arg-type]
     raise SettingsError(f"by is {short(by)}. Use CommonUniform(), Product(), Maximal() or JointTable(prob, outcome).")

@@ -14,20 +14,12 @@ from jmdp.base import arrays
 from jmdp.base.arrays import ROUNDOFF, Floats
 from jmdp.base.interval import ANYWHERE, Estimate, Interval, known_twice
 from jmdp.base.labels import Label, Labels
-from jmdp.base.reportable import Reportable, report
-from jmdp.base.savable import Savable
+from jmdp.base.savable import Reportable, Savable, report
 from jmdp.base.settings import short
 from jmdp.errors import SettingsError, UnavailableError
 from jmdp.models.coupling import Coupling
-from jmdp.results.asked import Asked
-from jmdp.results.certificate import Certificate
-from jmdp.results.evaluation_text import evaluation_text, origin
-from jmdp.results.gaps.correlation import clipped, correlations, fisher
-from jmdp.results.gaps.distribution import Distribution, GapDistribution
-from jmdp.results.gaps.gap import Gap
-from jmdp.results.learning_curve import LearningCurve
-from jmdp.results.outcome import Outcome
-from jmdp.results.parts import (
+from jmdp.results.certificate import Certificate, Outcome
+from jmdp.results.evaluation_text import (
     CertifiedCrossCovariances,
     CrossCovariances,
     Distributions,
@@ -36,10 +28,21 @@ from jmdp.results.parts import (
     Ranges,
     StartSplit,
     VarianceSplit,
+    evaluation_text,
+    origin,
 )
+from jmdp.results.gaps.distribution import Distribution, GapDistribution
+from jmdp.results.gaps.gap import Gap, clipped, correlations, fisher
 from jmdp.results.projection import Projection
-from jmdp.results.quantities import Quantity, unavailable
-from jmdp.results.result import Tabulated, figure, labelled_arrays
+from jmdp.results.result import (
+    EvaluationInput,
+    LearningCurve,
+    Quantity,
+    Tabulated,
+    figure,
+    labelled_arrays,
+    unavailable,
+)
 
 if TYPE_CHECKING:
     import xarray
@@ -55,7 +58,7 @@ class Evaluation(arrays.FrozenArrays, Tabulated, Savable, Reportable):
     """
 
     @property
-    def index(self) -> tuple[str, ...]:  # type: ignore[override]
+    def _index(self) -> tuple[str, ...]:  # type: ignore[override]
         """The columns that identify a row."""
         return "state", self.actions.kind
 
@@ -75,7 +78,7 @@ class Evaluation(arrays.FrozenArrays, Tabulated, Savable, Reportable):
     projection: Projection | None = None
     learning: LearningCurve | None = None
     start: StartSplit | None = None
-    asked: Asked | None = None  # what was evaluated, if that was a table
+    asked: EvaluationInput | None = None  # what was evaluated, if that was a table
     gap_mean: Floats | None = None  # [S, A, A], means of gaps, if more accurate than differences of means
     gap_variance: Floats | None = None  # [S, A, A], variances of gaps, if more accurate than sums of covariances
 
@@ -253,7 +256,7 @@ class Evaluation(arrays.FrozenArrays, Tabulated, Savable, Reportable):
         """Var(Z(a) − Z(b)) from a random start, split into its parts within and between starts."""
         if self.start is None:
             raise UnavailableError(
-                "This evaluation has no start distribution. Pass one: evaluate(model, policies, …, start=…)."
+                "This evaluation has no start distribution. Pass one: evaluate(model, policies, …, starts=…)."
             )
         return self.start.split(self.actions.index(a), self.actions.index(b))
 

@@ -1,54 +1,98 @@
-"""An evaluation as text: a sentence, then how it was computed and how large the errors are."""
+"""An evaluation as text: a sentence, then how it was computed and how large the errors are.
+
+The base class of methods, and protocols of the parts of an evaluation that some methods provide.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
-from jmdp.base.arrays import Floats
-from jmdp.base.labels import Label, Labels
+from jmdp.base.interval import Estimate, Interval
 from jmdp.base.rounding import at_most, confidence_percent
-from jmdp.models.coupling import Coupling
 from jmdp.results.certificate import Certificate
-from jmdp.results.gaps.gap import Gap
-from jmdp.results.gaps.gap_text import sentence
-from jmdp.results.outcome import Outcome
-from jmdp.results.parts import MethodSettings, StartSplit
-from jmdp.results.projection import Projection
+from jmdp.results.gaps.distribution import Distribution, GapDistribution
+from jmdp.results.gaps.gap import sentence
+
+if TYPE_CHECKING:
+    from jmdp.results.evaluation import Evaluation
 
 
-class _Evaluation(Protocol):
-    """The part of an `Evaluation` that its text reads; `Evaluation` imports this module."""
+class MethodSettings:
+    """Base class of methods, for results: settings, and the names of steps and residuals."""
 
-    @property
-    def mean(self) -> Floats: ...
-    @property
-    def covariance(self) -> Floats: ...
-    @property
-    def residuals(self) -> Floats: ...
-    @property
-    def certificate(self) -> Certificate | None: ...
-    @property
-    def outcome(self) -> Outcome: ...
-    @property
-    def coupling(self) -> Coupling: ...
-    @property
-    def coupled_by(self) -> str | None: ...
-    @property
-    def method(self) -> MethodSettings: ...
-    @property
-    def states(self) -> Labels: ...
-    @property
-    def actions(self) -> Labels: ...
-    @property
-    def projection(self) -> Projection | None: ...
-    @property
-    def start(self) -> StartSplit | None: ...
-    def gap(self, s: Label, a: Label, b: Label) -> Gap: ...
+    step_name: str = "sweep"  # unit of `Evaluation.residuals`, which has one number per step
+    residual_name: str = "residual"
 
 
-def evaluation_text(e: _Evaluation) -> str:
+class CrossCovariances(Protocol):
+    """Covariances between returns of different states, computed on request."""
+
+    def cross_covariance(self, s: int, a: int, t: int, b: int) -> float:
+        """Cov(Z(s, a), Z(t, b))."""
+
+
+@runtime_checkable
+class CertifiedCrossCovariances(CrossCovariances, Protocol):
+    """Covariances between returns of different states, with error bounds."""
+
+    def cross_covariance_error(self, s: int, a: int, t: int, b: int) -> float:
+        """Bound on the error of `cross_covariance`."""
+
+
+class HigherMoments(Protocol):
+    """Moments of any order up to `order`."""
+
+    @property
+    def order(self) -> int:
+        """The highest available order."""
+
+    def moment(self, coordinates: Sequence[tuple[int, int]]) -> Estimate:
+        """E[Π Z(x)] over at most `order` coordinates; a repeated coordinate is a power."""
+
+    def gap_moments(self, s: int, a: int, b: int) -> tuple[Estimate, ...]:
+        """Central moments of Z(s, a) − Z(s, b), a ≠ b, of orders 0, 1, …, `order`."""
+
+
+class Distributions(Protocol):
+    """Distributions of returns and of gaps, computed on request."""
+
+    def return_distribution(self, s: int, a: int) -> Distribution:
+        """The distribution of Z(s, a)."""
+
+    def gap_distribution(self, s: int, a: int, b: int) -> GapDistribution:
+        """The distribution of Z(s, a) − Z(s, b), a ≠ b."""
+
+    def refined(self, gaps: Sequence[tuple[int, int, int]], tolerance: float) -> Distributions:
+        """Distributions of these gaps (s, a, b), to another tolerance."""
+
+
+class Ranges(Protocol):
+    """Ranges of gaps."""
+
+    def of_gap(self, s: int, a: int, b: int) -> Interval:
+        """Interval that contains Z(s, a) − Z(s, b)."""
+
+
+@dataclass(frozen=True)
+class VarianceSplit:
+    """Var G = E[Var(G | start)] + Var(E[G | start]): within starts and between them."""
+
+    within: float
+    between: float
+
+
+class StartSplit(Protocol):
+    """Variance split of a random start state."""
+
+    def split(self, i: int, j: int) -> VarianceSplit:
+        """Variance split of the gap between alternatives i and j."""
+
+
+def evaluation_text(e: Evaluation) -> str:
     """The sentence, the settings and the errors of an evaluation."""
     lines = [
         *_best_from_start(e),
@@ -80,7 +124,7 @@ def evaluation_text(e: _Evaluation) -> str:
     return "\n".join(lines)
 
 
-def origin(e: _Evaluation) -> str:
+def origin(e: Evaluation) -> str:
     """Where the numbers come from: samples and seed if there are any, and how large the errors may be."""
     seed, trust = getattr(e.method, "seed", None), _trust(e.certificate)
     if seed is None:
@@ -90,7 +134,7 @@ def origin(e: _Evaluation) -> str:
     return f"{''.join(counts[:1])}seed {seed}: {trust}"
 
 
-def _best_from_start(e: _Evaluation) -> list[str]:
+def _best_from_start(e: Evaluation) -> list[str]:
     """The best alternative and the second best from the start distribution, if there is one."""
     start = e.mean.shape[0] - 1
     if e.start is None or e.mean.shape[1] < 2:

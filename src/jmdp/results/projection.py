@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -14,15 +14,18 @@ from jmdp.base.labels import Label, Labels
 from jmdp.base.rounding import at_most
 
 
-class PairBounds(Protocol):
+class PairBounds(ABC):
     """Weights of pairs of coordinates and error bounds of their moments, computed on request."""
 
+    @abstractmethod
     def weight(self, s: int, a: int, t: int, b: int) -> float:
         """w(x, y); 0 if the fit ignores the pair."""
 
+    @abstractmethod
     def error_bound(self, s: int, a: int, t: int, b: int) -> float:
         """Bound on the error of Cov(Z(s, a), Z(t, b)); infinite if unavailable."""
 
+    @abstractmethod
     def within_states(self) -> Floats:
         """Error bounds of pairs in one state, [S, A, A]."""
 

@@ -13,8 +13,8 @@ from jmdp.base.interval import Estimate, Interval
 from jmdp.base.labels import Labels
 from jmdp.results.certificate import Certificate
 from jmdp.results.evaluation import Evaluation
+from jmdp.results.evaluation_text import VarianceSplit
 from jmdp.results.gaps.distribution import Distribution, GapDistribution
-from jmdp.results.parts import VarianceSplit
 
 
 def repeated(evaluation: Evaluation, names: Labels, columns: Sequence[int]) -> Evaluation:

@@ -23,8 +23,8 @@ from jmdp.base.labels import Labels
 from jmdp.errors import SettingsError
 from jmdp.results.certificate import Certificate
 from jmdp.results.evaluation import Evaluation
+from jmdp.results.evaluation_text import CertifiedCrossCovariances, VarianceSplit
 from jmdp.results.gaps.distribution import Distribution, GapDistribution
-from jmdp.results.parts import CertifiedCrossCovariances, VarianceSplit
 
 _HIDDEN = 2.0**-1050
 """Bound on the total underflow of a weighted sum."""
@@ -59,7 +59,7 @@ def start_labels(states: Labels) -> Labels:
     """Labels of the states, followed by "start"."""
     names = [states.name(s) for s in range(states.size)]
     if START in names:
-        raise SettingsError('A state of the model is named "start", which is reserved for start=…. Rename the state.')
+        raise SettingsError('A state of the model is named "start", which is reserved for starts=…. Rename the state.')
     return replace(states, size=states.size + 1, names=(*names, START))
 
 

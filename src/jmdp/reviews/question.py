@@ -12,20 +12,25 @@ import numpy as np
 from jmdp.base.arrays import Floats
 from jmdp.base.progress import status_bar
 from jmdp.base.settings import short
-from jmdp.distribute.pool_setting import pool_of
 from jmdp.distribute.pools import Pool
+from jmdp.distribute.process_pool import pool_of
 from jmdp.errors import SettingsError, SimulatorError
 from jmdp.models.actors.actor import Actor
-from jmdp.reviews.exact_values import ExactTable
-from jmdp.reviews.fitting import fitted
-from jmdp.reviews.lookahead_values import Called, LearnedFunction, Lookahead, LookaheadValues, is_learned
-from jmdp.reviews.replay import Replay
 from jmdp.reviews.review import Review
-from jmdp.reviews.rollout_values import Rollouts, RolloutValues, widened
-from jmdp.reviews.trajectory import Choice, Player, Trajectory, state_label, to_go
-from jmdp.reviews.values import Alternatives, Point, Reference, StepValues
+from jmdp.reviews.rollout_values import (
+    Called,
+    LearnedFunction,
+    Lookahead,
+    LookaheadValues,
+    Rollouts,
+    RolloutValues,
+    is_learned,
+    widened,
+)
+from jmdp.reviews.trajectory import Choice, Player, Replay, Trajectory, state_label, to_go
+from jmdp.reviews.values import Alternatives, ExactTable, Point, Reference, StepValues, fitted
+from jmdp.simulators.adapters.functions import TabularSimulator
 from jmdp.simulators.checking.sampling import check_before_sampling
-from jmdp.simulators.functions import TabularSimulator
 from jmdp.simulators.simulator import Simulator
 
 _TOGETHER = 4
@@ -33,7 +38,7 @@ _TOGETHER = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class ReviewSettings:
     """Settings of a review that were checked."""
 
     seed: int
@@ -76,7 +81,7 @@ class ReviewQuestion:
     played: list[Any] | None
     itself: bool  # whether the policy is its own reference
     alternatives: Alternatives
-    settings: Settings
+    settings: ReviewSettings
 
     @property
     def discount(self) -> float:
@@ -101,7 +106,7 @@ class ReviewQuestion:
         simulator, several = self.player.simulator, len(self.settings.numbers) > 1
         if method is not None and not isinstance(method, (RolloutValues, LookaheadValues)):
             raise SettingsError(
-                f"method is {short(method)}. Give jmdp.RolloutValues(), jmdp.LookaheadValues() or None."
+                f"method is {short(method)}. Give jmdp.reviews.RolloutValues(), jmdp.reviews.LookaheadValues() or None."
             )
         probs = None
         if isinstance(simulator, TabularSimulator):

@@ -13,18 +13,15 @@ import numpy as np
 from jmdp.base.arrays import ROUNDOFF, SMALLEST, Floats
 from jmdp.base.interval import Estimate
 from jmdp.base.labels import Label, Labels
-from jmdp.base.reportable import Reportable
-from jmdp.base.savable import Savable
+from jmdp.base.savable import Reportable, Savable
 from jmdp.base.settings import cut, short, whole_number
 from jmdp.errors import LabelError, SettingsError
-from jmdp.results.outcome import Outcome
+from jmdp.results.certificate import Outcome
 from jmdp.results.result import Tabulated, figure, labelled_arrays
-from jmdp.reviews.decision import NEGLIGIBLE, Decision, fortune_of, judgement_of, regret_of
-from jmdp.reviews.replay import Forgotten, Replay
+from jmdp.reviews.decision import NEGLIGIBLE, Decision, Weights, fortune_of, judgement_of, regret_of
 from jmdp.reviews.review_text import review_text, verdict
-from jmdp.reviews.trajectory import Trajectory
+from jmdp.reviews.trajectory import Forgotten, Replay, Trajectory
 from jmdp.reviews.values import StepValues
-from jmdp.reviews.weights import Weights
 
 if TYPE_CHECKING:
     import xarray
@@ -47,7 +44,7 @@ class Review(Tabulated, Savable, Reportable):
     Each interval has the stated confidence, and a decision's regret jointly for all actions.
     """
 
-    index: ClassVar = ("step",)
+    _index: ClassVar = ("step",)
 
     trajectory: Trajectory
     labels: Sequence[str]  # [T], of the states; empty texts if they have none

@@ -1,74 +1,30 @@
-"""A review as text: the verdict, the parts of the return, the worst decisions, and how the values were found."""
+"""A review as text: the verdict, the parts of the return, the worst decisions, and how the values were found.
+
+Several reviews as text.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from jmdp.base import rounding
 from jmdp.base.interval import Estimate
+from jmdp.base.rounding import percent
 from jmdp.comparisons.comparison_table import aligned
 from jmdp.comparisons.comparison_table import shown as with_interval
-from jmdp.results.outcome import Outcome
+from jmdp.results.certificate import Outcome
 from jmdp.results.result import wrapped
 from jmdp.reviews.decision import MISTAKE, NONE, RIGHT, Decision
-from jmdp.statistics.unseen import missing
+from jmdp.statistics.anytime import missing
+
+if TYPE_CHECKING:
+    from jmdp.reviews.review import Review
+    from jmdp.reviews.reviews import Reviews
 
 _WORST = 5
 """Decisions that are printed."""
-
-
-class _Reviewed(Protocol):
-    """The part of a `Review` that its text reads."""
-
-    def __len__(self) -> int: ...
-    @property
-    def values(self) -> Sequence[Any]: ...
-    @property
-    def simulator(self) -> str: ...
-    @property
-    def policy(self) -> str: ...
-    @property
-    def reference(self) -> str | None: ...
-    @property
-    def method(self) -> str: ...
-    @property
-    def discount(self) -> float: ...
-    @property
-    def end(self) -> int: ...
-    @property
-    def seed(self) -> int: ...
-    @property
-    def confidence(self) -> float: ...
-    @property
-    def episode(self) -> int: ...
-    @property
-    def first(self) -> int: ...
-    @property
-    def trajectory(self) -> Any: ...
-    @property
-    def exact(self) -> bool: ...
-    @property
-    def has_intervals(self) -> bool: ...
-    @property
-    def outcome(self) -> Outcome: ...
-    @property
-    def earned(self) -> Estimate: ...
-    @property
-    def total(self) -> Estimate: ...
-    @property
-    def final(self) -> Estimate: ...
-    @property
-    def expectation(self) -> Estimate: ...
-    @property
-    def skill(self) -> Estimate: ...
-    @property
-    def luck(self) -> Estimate: ...
-    @property
-    def regret(self) -> Estimate: ...
-    @property
-    def decisions(self) -> list[Decision]: ...
-    def worst(self, count: int | None = None) -> list[Decision]: ...
 
 
 def shown(estimate: Estimate, digits: int = 5) -> str:
@@ -82,7 +38,7 @@ def size(estimate: Estimate) -> str:
     return shown(estimate if float(estimate) >= 0 else estimate.negative(), 3)
 
 
-def verdict(review: _Reviewed) -> str:
+def verdict(review: Review) -> str:
     """The verdict in one sentence: what was earned, the luck in it, and the worst decision."""
     r = review
     if all(one.fortune == NONE for one in r.decisions):
@@ -97,7 +53,7 @@ def verdict(review: _Reviewed) -> str:
     )
 
 
-def _skilled(r: _Reviewed) -> str:
+def _skilled(r: Review) -> str:
     """What the decisions added, if the policy is not its own reference."""
     if r.reference is None:
         return ""
@@ -106,7 +62,7 @@ def _skilled(r: _Reviewed) -> str:
     return f"the decisions {'added' if float(r.skill) >= 0 else 'cost'} {size(r.skill)}; "
 
 
-def _decided(r: _Reviewed) -> str:
+def _decided(r: Review) -> str:
     mistakes = [one for one in r.decisions if one.judgement == MISTAKE]
     if not mistakes:
         if all(one.judgement == RIGHT for one in r.decisions):
@@ -126,7 +82,7 @@ def _of(one: Decision) -> str:
     return f"in step {one.step}: {one.action} instead of {one.best} costs {size(one.regret)} on average"
 
 
-def review_text(review: _Reviewed) -> str:
+def review_text(review: Review) -> str:
     """The review as sentences and a table of the worst decisions."""
     r = review
     ended = "the episode ended" if r.trajectory.terminated else "the episode did not end"
@@ -144,7 +100,7 @@ def review_text(review: _Reviewed) -> str:
     return "\n".join(wrapped(line, "  ") if line and not line.startswith(" ") else line for line in lines)
 
 
-def _parts(r: _Reviewed) -> list[str]:
+def _parts(r: Review) -> list[str]:
     rows = [
         ["earned", shown(r.earned, 6)],
         *([] if r.final.low == r.final.high == 0 else [["+ value of the last state", shown(r.final)]]),
@@ -169,7 +125,7 @@ def _luck(one: Decision) -> str:
     return "0" if one.fortune == NONE else shown(one.luck)
 
 
-def notes(r: _Reviewed) -> list[str]:
+def notes(r: Review) -> list[str]:
     """How the values were found, and what the intervals mean."""
     reference = "of the reviewed policy itself" if r.reference is None else f"of the reference policy, {r.reference}"
     counts = [one.samples for one in r.values[:-1]] or [0]
@@ -200,3 +156,89 @@ def notes(r: _Reviewed) -> list[str]:
     if r.outcome is Outcome.INTERRUPTED:
         lines.append(f"interrupted: continue with steps=range({r.first + len(r)}, …)")
     return lines
+
+
+_MOST_GROUPS = 8
+"""States that are printed."""
+
+
+def answer(several: Reviews) -> str:
+    """The verdict in one sentence."""
+    s, rows = several, several.rows()
+    lost = [row for row in rows if float(row["regret per episode"]) > 0]
+    worst = "no decision has a regret"
+    if lost:
+        name, regret = lost[0]["state"] or "states without a label", lost[0]["regret per episode"]
+        cost = f"{size(regret)} per episode"
+        worst = f"most is lost in state {name}: {cost}"
+        if regret.low <= 0:
+            worst = f"no state is shown to lose anything (largest estimate: state {name}, {cost})"
+    if all(float(share) != float(share) for share in s.shares.values()):
+        spread = "all returns are equal"
+    else:
+        spread = f"luck is {_percent(s.shares['luck'])} of the variance of returns"
+    cut = "" if all(one.trajectory.terminated for one in s) else " in the reviewed steps"
+    return f"{_episodes(len(s))} earn{'s' * (len(s) == 1)} {shown(s.mean)} on average{cut}; {spread}; {worst}."
+
+
+def reviews_text(several: Reviews) -> str:
+    """The verdict, the states with the largest regret, and the value corrected for luck."""
+    s, rows = several, several.rows()
+    mistakes = ["mistakes"] if s.first.has_intervals else []  # otherwise none is decided
+    columns = ("visits", *mistakes, "mean regret", "regret per episode", "mean luck")
+    table = [["  state", *columns]]
+    for row in rows[:_MOST_GROUPS]:
+        table.append([f"  {row['state']}", *(_cell(row[name]) for name in columns)])
+    more = [f"  … and {len(rows) - _MOST_GROUPS} more states"] if len(rows) > _MOST_GROUPS else []
+    first = s.first
+    lines = [
+        answer(s),
+        f"{first.simulator}, policy {first.policy}; discount {first.discount:g}, seed {first.seed}",
+        "",
+        *aligned(table),
+        *more,
+        "",
+        *episode_notes(s),
+    ]
+    return "\n".join(wrapped(line, "  ") if line and not line.startswith(" ") else line for line in lines)
+
+
+def episode_notes(s: Reviews) -> list[str]:
+    """The corrected value, shares of the variance, and what the intervals assume."""
+    factor = s.episodes_factor
+    simulated = f"; the review simulated {s.cost:.3g} times the steps of the episodes themselves" if s.cost else ""
+    shares = ", ".join(f"{name} {_percent(share)}" for name, share in s.shares.items() if float(share) == float(share))
+    kind = "of the reference policy"
+    if not s.first.exact:
+        kind = "estimates; regrets, being maxima of them, tend to be too large"
+    return [
+        f"mean return {shown(s.mean)}; corrected for luck {shown(s.corrected)}",
+        *([] if float(factor) != float(factor) else [f"the corrected mean needs {_times(factor)} episodes{simulated}"]),
+        *([f"shares of the variance of returns: {shares}"] if shares else []),
+        f"{_episodes(len(s))}, seed {s.first.seed}; intervals of averages over episodes: confidence "
+        f"{s.first.confidence:g} (large samples); values of decisions are {kind}",
+        f"values by {s.first.method}; numbers without an interval are estimates",
+    ]
+
+
+def _percent(share: Estimate) -> str:
+    return percent(share) if share.has_interval else f"{100 * float(share):.0f}% (no interval)"
+
+
+def _episodes(count: int) -> str:
+    return "1 episode" if count == 1 else f"{count:,} episodes"
+
+
+def _times(factor: Estimate) -> str:
+    if float(factor) == float("inf"):
+        return "infinitely many times fewer"
+    if float(factor) >= 1:
+        return f"{shown(factor)} times fewer"
+    more = Estimate(1 / float(factor), 1 / factor.high, 1 / factor.low if factor.low > 0 else math.inf)
+    return f"{shown(more) if factor.has_interval else f'{float(more):.3g}'} times more"
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, Estimate):
+        return shown(value)
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -12,16 +12,14 @@ import numpy as np
 
 from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate
-from jmdp.base.reportable import Reportable
-from jmdp.base.savable import Savable
+from jmdp.base.savable import Reportable, Savable
 from jmdp.base.settings import cut, function, whole_number
 from jmdp.errors import SettingsError
-from jmdp.results.outcome import Outcome
+from jmdp.results.certificate import Outcome
 from jmdp.results.result import Tabulated, figure
-from jmdp.reviews.decision import MISTAKE, Decision
-from jmdp.reviews.errors import average, jackknife, unseen
-from jmdp.reviews.many_text import answer, reviews_text
+from jmdp.reviews.decision import MISTAKE, Decision, average, jackknife, unseen
 from jmdp.reviews.review import Review
+from jmdp.reviews.review_text import answer, reviews_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,7 +35,7 @@ class Reviews(Tabulated, Savable, Reportable):
     Bowling, AAAI 2018). It is unbiased for any value function that does not depend on the episode itself.
     """
 
-    index: ClassVar = ("state",)
+    _index: ClassVar = ("state",)
 
     reviews: Sequence[Review]
     asked: int  # number of episodes that were to be reviewed

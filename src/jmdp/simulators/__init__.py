@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from jmdp.base import on_first_use
 from jmdp.base.labels import Labels
 from jmdp.base.settings import short
 from jmdp.errors import SimulatorError
 from jmdp.models.tabular import TabularJMDP
-from jmdp.simulators.candidates import action_labels
-from jmdp.simulators.objects.advice import not_a_simulator
-from jmdp.simulators.recipe import Recipe
-from jmdp.simulators.simulator import Simulator, Step
+from jmdp.simulators.adapters.objects.advice import not_a_simulator
+from jmdp.simulators.simulator import Recipe, Simulator, Step, action_labels
 
 if TYPE_CHECKING:
-    from jmdp.simulators.ale import ALESimulator
-    from jmdp.simulators.functions import FunctionSimulator, TabularSimulator
-    from jmdp.simulators.gymnasium.gymnasium_simulator import GymnasiumSimulator
-    from jmdp.simulators.jax.gymnax import GymnaxSimulator
-    from jmdp.simulators.jax.jax_simulator import JaxSimulator
-    from jmdp.simulators.objects.object_simulator import ObjectSimulator
-    from jmdp.simulators.pair_walks import PairWalks, WalkPlan
-    from jmdp.simulators.paired_rollouts import PairedRollouts
+    from jmdp.simulators.adapters.ale import ALESimulator
+    from jmdp.simulators.adapters.functions import FunctionSimulator, TabularSimulator
+    from jmdp.simulators.adapters.gymnasium.gymnasium_simulator import GymnasiumSimulator
+    from jmdp.simulators.adapters.jax.gymnax import GymnaxSimulator
+    from jmdp.simulators.adapters.jax.jax_simulator import JaxSimulator
+    from jmdp.simulators.adapters.objects.object_simulator import ObjectSimulator
+    from jmdp.simulators.rollouts.pair_walks import PairedRollouts, PairWalks, WalkPlan
+    from jmdp.simulators.tabulation.tabulate import Tabulation
+    from jmdp.simulators.visited import visited_states
 
 __all__ = [
     "ALESimulator",
@@ -37,35 +36,30 @@ __all__ = [
     "Simulator",
     "Step",
     "TabularSimulator",
+    "Tabulation",
     "WalkPlan",
     "action_labels",
     "as_simulator",
+    "visited_states",
 ]
 
-_LOADED_LATER = {
-    "ALESimulator": "ale",
-    "FunctionSimulator": "functions",
-    "GymnasiumSimulator": "gymnasium",
-    "GymnaxSimulator": "jax.gymnax",
-    "JaxSimulator": "jax.jax_simulator",
-    "ObjectSimulator": "objects.object_simulator",
-    "PairWalks": "pair_walks",
-    "PairedRollouts": "paired_rollouts",
-    "TabularSimulator": "functions",
-    "WalkPlan": "pair_walks",
-}
-
-
-def __getattr__(name: str) -> object:
-    """Import adapters and paired rollouts on first access."""
-    if name in _LOADED_LATER:
-        return getattr(import_module(f"jmdp.simulators.{_LOADED_LATER[name]}"), name)
-    raise AttributeError(f"module 'jmdp.simulators' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    """All public names, imported or not."""
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = on_first_use(
+    __name__,
+    {
+        "ALESimulator": "adapters.ale",
+        "FunctionSimulator": "adapters.functions",
+        "GymnasiumSimulator": "adapters.gymnasium",
+        "GymnaxSimulator": "adapters.jax.gymnax",
+        "JaxSimulator": "adapters.jax.jax_simulator",
+        "ObjectSimulator": "adapters.objects.object_simulator",
+        "PairWalks": "rollouts.pair_walks",
+        "PairedRollouts": "rollouts.pair_walks",
+        "Tabulation": "tabulation.tabulate",
+        "TabularSimulator": "adapters.functions",
+        "WalkPlan": "rollouts.pair_walks",
+        "visited_states": "visited",
+    },
+)
 
 
 def is_gymnax(source: Any) -> bool:
@@ -85,15 +79,15 @@ def as_simulator(source: Any) -> Simulator:
             )
         return source
     if isinstance(source, TabularJMDP) or isinstance(getattr(source, "model", None), TabularJMDP):
-        from jmdp.simulators.functions import TabularSimulator
+        from jmdp.simulators.adapters.functions import TabularSimulator
 
         return TabularSimulator(source if isinstance(source, TabularJMDP) else source.model)
     if is_gymnax(source):
-        from jmdp.simulators.jax.gymnax import GymnaxSimulator
+        from jmdp.simulators.adapters.jax.gymnax import GymnaxSimulator
 
         return GymnaxSimulator(source)
     if hasattr(source, "unwrapped") and hasattr(source, "action_space"):
-        from jmdp.simulators.gymnasium.gymnasium_simulator import GymnasiumSimulator
+        from jmdp.simulators.adapters.gymnasium.gymnasium_simulator import GymnasiumSimulator
 
         return GymnasiumSimulator(source)
     raise not_a_simulator(source)
@@ -105,6 +99,6 @@ def episode_simulator(source: Any, *, digests: bool) -> Simulator:
         return source.simulator(partial(episode_simulator, digests=digests))
     if isinstance(source, Simulator) or digests or not hasattr(source, "unwrapped"):
         return as_simulator(source)
-    from jmdp.simulators.gymnasium.gymnasium_simulator import GymnasiumSimulator
+    from jmdp.simulators.adapters.gymnasium.gymnasium_simulator import GymnasiumSimulator
 
     return GymnasiumSimulator(source, snapshot="replay", check=False)

@@ -1,8 +1,13 @@
-"""Fingerprints that identify equal states: objects made of plain values, arrays, containers and attributes."""
+"""Fingerprints that identify equal states: objects made of plain values, arrays, containers and attributes.
+
+Cheap fingerprints of observations and actions, to find branches that may have reached equal states.
+
+Values with equal digests (`digest_of`) have equal fingerprints. The converse does not hold: values with equal
+fingerprints, such as 1 and True, are compared by their digests.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import hashlib
 import logging
@@ -10,7 +15,7 @@ import random
 import struct
 import types
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from enum import Enum, Flag
 from functools import partial
@@ -21,12 +26,69 @@ import numpy as np
 from jmdp.base.settings import UNCONVERTIBLE, cut
 from jmdp.errors import SimulatorError
 from jmdp.models.actors.actor import numpy_of
+from jmdp.simulators.object_graph import BOUND, CONTAINERS, attributes_of, closure_of, visible_attributes
+
+_NAN = "nan"
+_HASHED_BY_VALUE = frozenset({int, str, bool, bytes, type(None)})
+
+
+def fingerprints(values: Sequence[Any]) -> Sequence[Hashable]:
+    """Fingerprint of each value."""
+    kinds = set(map(type, values))
+    if kinds <= _HASHED_BY_VALUE:
+        return values
+    if kinds == {float}:
+        total = sum(values)
+        if total == total:  # no NaN, which is not equal to itself
+            return values
+    return [fingerprint_of(value) for value in values]
+
+
+def fingerprint_of(value: Any) -> Hashable:
+    """Hashable value that is equal for values with equal digests; −0.0 equals 0.0 and 1.0 equals 1."""
+    kind = type(value)
+    if kind in _HASHED_BY_VALUE:
+        return value  # type: ignore[no-any-return]
+    if kind is float:
+        return value if value == value else _NAN
+    if isinstance(value, tuple):
+        return tuple(fingerprints(value))
+    if isinstance(value, np.ndarray):
+        return _of_array(value)
+    if isinstance(value, np.generic) and value.dtype.kind in "biuf" and value.dtype.char != "g":
+        return fingerprint_of(value.item())
+    if hasattr(value, "__array__") and hasattr(value, "dtype"):  # arrays of other libraries
+        return _of_array(numpy_of(value))
+    return digest_of(value)
+
+
+def _of_array(array: Any) -> Hashable:
+    kind = array.dtype.char
+    if kind in "fd":
+        entries = array + 0.0 if kind == "d" else array + _ZERO  # −0.0 becomes 0.0
+        return (
+            digest_of(array) if (entries != entries).any() else (array.shape, entries.tobytes())
+        )  # NaN has many bytes
+    if array.dtype.kind in "biuSU":
+        return array.shape, array.tobytes()
+    return digest_of(array)
+
+
+_ZERO = np.float32(0)
+
+
+def equal_values(one: Any, other: Any) -> bool:
+    """Whether two values have equal digests, without computing them if both are the same kind of number or text."""
+    kind = type(one)
+    if kind is type(other) and (kind is int or kind is str or (kind is float and one == one)):
+        return one == other  # type: ignore[no-any-return]
+    return digest_of(one) == digest_of(other)
+
 
 Ignored = Callable[[object], Container[str]]
 """Function that returns the names of the attributes of an object to ignore."""
 
 _GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
-_BOUND = (types.MethodType, types.BuiltinMethodType)
 _NONE: Container[str] = frozenset()
 
 
@@ -99,7 +161,7 @@ class _Traversal:
             self._write_parts(b"a", _parts_of_array(value))
         elif isinstance(value, partial):
             self._write_parts(b"p", [value.func, value.args, value.keywords])
-        elif isinstance(value, _BOUND):
+        elif isinstance(value, BOUND):
             self._write_parts(b"m", [value.__name__, value.__self__])
         elif hasattr(value, "__array__") and hasattr(value, "dtype"):  # arrays of other libraries
             self.visit(numpy_of(value))
@@ -136,8 +198,8 @@ class _Traversal:
 
     def _write_extra_attributes(self, value: Any) -> None:
         """Write the attributes of a subclass of a container."""
-        if type(value) not in _CONTAINERS:
-            attributes = _visible(value)
+        if type(value) not in CONTAINERS:
+            attributes = visible_attributes(value)
             if attributes:
                 self._write_attributes(value, attributes)
 
@@ -151,56 +213,12 @@ class _Traversal:
         self.out += b">"
 
 
-_CONTAINERS = {list, tuple, dict, set, frozenset, deque, np.ndarray, partial, *_BOUND}
-
-
 def _parts_of_array(value: Any) -> list[Any]:
     """Parts of an array that its bytes do not describe: an array of objects or records, or a subclass."""
     array = value.view(np.ndarray)
     if array.dtype.names:
         return [str(array.dtype), *(array[name] for name in array.dtype.names)]
     return [array.shape, *array.ravel().tolist()] if array.dtype.hasobject else [array]
-
-
-def attributes_of(value: object) -> Mapping[str, Any] | None:
-    """Attributes of an object by name; None if it keeps data that Python cannot access."""
-    return None if type(value) is object or _layout(type(value))[0] else _visible(value)
-
-
-def _visible(value: object) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = getattr(value, "__dict__", None) or {}
-    slots = _layout(type(value))[1]
-    return {**{name: getattr(value, name) for name in slots if hasattr(value, name)}, **found} if slots else found
-
-
-_HEAP_TYPE = 1 << 9
-"""Flag of classes that were created at run time; classes of C libraries mostly were not."""
-
-
-_LAYOUTS: dict[type, tuple[bool, list[str]]] = {}
-
-
-def _layout(kind: type) -> tuple[bool, list[str]]:
-    """Whether a class keeps data that Python cannot access, and the names of its slots."""
-    if kind not in _LAYOUTS:
-        _LAYOUTS[kind] = _look_at(kind)
-    return _LAYOUTS[kind]
-
-
-def _look_at(kind: type) -> tuple[bool, list[str]]:
-    names: list[str] = []
-    in_c = False
-    for part in kind.__mro__[:-1]:
-        in_c = in_c or (not part.__flags__ & _HEAP_TYPE and part is not types.SimpleNamespace)
-        slots = part.__dict__.get("__slots__", ())
-        for name in [slots] if isinstance(slots, str) else slots:
-            private = name.startswith("__") and not name.endswith("__")
-            names.append(f"_{part.__name__.lstrip('_')}{name}" if private else name)
-    names = [name for name in names if name not in ("__dict__", "__weakref__")]
-    # Classes of pybind11, nanobind and SWIG are created at run time too, but their objects are larger.
-    pointers = len(names) + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
-    known = object.__basicsize__ + pointers * struct.calcsize("P")
-    return in_c or kind.__basicsize__ > known or kind.__itemsize__ > 0, names
 
 
 def _plain(value: Any) -> bytes | None:
@@ -294,57 +312,7 @@ def _function(function: types.FunctionType) -> bytes:
     """Bytes of a function: name, code, and plain values it refers to. Copies of a function share all other values."""
     code = function.__code__
     held = [*code.co_consts, *(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-    held += [content for _, content in _closure(function)]
+    held += [content for _, content in closure_of(function)]
     parts = [_plain(entry) or type(entry).__qualname__.encode() for entry in held if not callable(entry)]
     name = f"Q{function.__module__} {function.__qualname__} {code.co_firstlineno} {code.co_names}".encode()
     return b" ".join([name, code.co_code, *(b"%d:%s" % (len(part), part) for part in parts)])
-
-
-def _closure(function: types.FunctionType) -> list[tuple[str, Any]]:
-    """Variables of enclosing scopes that a function refers to."""
-    found = []
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        with contextlib.suppress(ValueError):  # not set yet
-            found.append((name, cell.cell_contents))
-    return found
-
-
-_MODULES: Any = {np.random: np.random.random_sample.__self__, random: random.random.__self__}  # type: ignore[attr-defined]
-
-
-def generators_in(value: object, name: str, depth: int = 12) -> dict[str, Any]:
-    """Random number generators found in an object, by location. The modules np.random and random are global ones."""
-    found: dict[str, Any] = {}
-    seen: set[int] = set()
-    todo: list[tuple[object, str, int]] = [(value, name, depth)]
-    while todo:
-        value, name, depth = todo.pop()
-        value = _MODULES.get(value, value) if isinstance(value, types.ModuleType) else value
-        if isinstance(value, (np.random.Generator, np.random.RandomState, random.Random)):
-            found.setdefault(name, value)
-            continue
-        if depth == 0 or id(value) in seen or (_plain(value) is not None and not isinstance(value, types.FunctionType)):
-            continue
-        seen.add(id(value))
-        todo += [(part, name + key, depth - 1) for key, part in _parts(value)]
-    return found
-
-
-def _parts(value: Any) -> list[tuple[str, Any]]:
-    """Parts of an object, with their locations."""
-    inside: list[tuple[str, Any]] = []
-    if isinstance(value, (list, tuple, deque, set, frozenset)):
-        inside = [(f"[{i}]", entry) for i, entry in enumerate(value)]
-    elif isinstance(value, (dict, types.MappingProxyType)):
-        inside = [(f"[{key!r}]", entry) for key, entry in value.items()]
-    elif isinstance(value, np.ndarray) and value.dtype == object:
-        inside = [(f"[{i}]", entry) for i, entry in enumerate(value.ravel().tolist())]
-    elif isinstance(value, partial):
-        inside = [(".func", value.func), (".args", value.args), (".keywords", value.keywords)]
-    elif isinstance(value, _BOUND):
-        return [(".__self__", value.__self__)]
-    elif isinstance(value, types.FunctionType):
-        return [(f".{name}", held) for name, held in _closure(value)]
-    elif _layout(type(value))[0]:
-        return []
-    return inside + [(f".{key}", entry) for key, entry in _visible(value).items()]

@@ -4,13 +4,21 @@ A *state* is an opaque, immutable snapshot. `Simulator.step` returns the outcome
 (the random key of one step), and may be called for any actions in any order. `digest` identifies equal states, and
 `observe` returns the policy's observation. Nothing else is needed to compare actions under common random numbers. The
 coupling decides which steps receive equal shocks.
+
+Notes on exceptions of simulators, which come out unchanged.
+
+Actions of a simulator: their labels, and the candidates of a comparison with the values passed to the simulator.
+
+How to build a simulator: what is sent to workers in place of a simulator that cannot be pickled.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -20,11 +28,11 @@ from jmdp.base.arrays import Integers
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
 from jmdp.base.luck_batch import Shocks
-from jmdp.base.settings import short
-from jmdp.errors import SimulatorError, UnavailableError
-from jmdp.simulators.digests import digest_of, generators_in
-from jmdp.simulators.draws import Draws
-from jmdp.simulators.fingerprints import equal_values
+from jmdp.base.settings import UNCONVERTIBLE, function, integer, listed, short
+from jmdp.errors import JMDPError, SettingsError, SimulatorError, UnavailableError
+from jmdp.simulators.digests import digest_of, equal_values
+from jmdp.simulators.object_graph import generators_in
+from jmdp.simulators.rollouts.draws import Draws
 
 
 class Step(NamedTuple):
@@ -168,7 +176,7 @@ def _rebuilt(recipe: Callable[[], Simulator]) -> Simulator:
 
 def _batched(name: str) -> Any:
     """Module for rollouts or episodes as arrays, found by name because it imports this one."""
-    return import_module(f"jmdp.simulators.batched_{name}")
+    return import_module(f"jmdp.simulators.rollouts.batched_{name}")
 
 
 class Episode(ABC):
@@ -279,3 +287,120 @@ def is_over(terminated: Any) -> bool:
         raise SimulatorError(
             f"The end of an episode is {short(terminated)}, which is neither true nor false. Return True or False."
         ) from error
+
+
+REPEATED = "The same call with the same seed raises it again, unless its cause lies outside the simulator."
+
+
+def note_step(error: Exception, simulator: Simulator, t: int) -> None:
+    """Add the step (from 0) in which an exception was raised, unless it says more already."""
+    if not isinstance(error, JMDPError) and not getattr(error, "__notes__", None):
+        error.add_note(f"Raised in step {t + 1} of {simulator!r}. {REPEATED}")
+
+
+MOST_ACTIONS = 1_000_000
+"""Actions that are tried or compared unless some are chosen."""
+
+
+def action_labels(actions: int | Sequence[str]) -> Labels:
+    """Labels for `Simulator.actions`, from the number of actions or their names."""
+    if isinstance(actions, Sequence) and not isinstance(actions, (str, bytes)) and len(actions):
+        return Labels.of("action", len(actions), actions)
+    number = integer(actions)
+    if number is None or not 1 <= number <= 2**62:
+        raise SettingsError(f"actions is {short(actions)}. Give the number of actions, or a list of their names.")
+    return Labels.of("action", number, None)
+
+
+def all_actions(labels: Labels) -> range:
+    """Indices of all actions; raise if there are too many to list."""
+    if labels.size > MOST_ACTIONS:
+        raise SettingsError(f"There are {labels.size:,} actions. Choose at most {MOST_ACTIONS:,}: actions=[…].")
+    return range(labels.size)
+
+
+def listed_actions(actions: Any) -> list[Any]:
+    """The given actions as a list; raise if they are no list, or one that is too long."""
+    some = listed(actions, MOST_ACTIONS)
+    if some is None:
+        raise SettingsError(f"actions is {short(actions)}. Give a list of actions.")
+    if len(some) > MOST_ACTIONS:
+        raise SettingsError(f"actions has more than {MOST_ACTIONS:,} entries. Give fewer.")
+    return some
+
+
+def candidate_actions(
+    numbered: Labels | None, actions: Sequence[Any] | Mapping[str, Any] | None
+) -> tuple[list[Any], Labels]:
+    """Values that are passed to the simulator for each candidate, and the labels of the candidates."""
+    if isinstance(actions, (set, frozenset)):
+        raise SettingsError(f"actions is {short(actions)}, a set, which has no order. Give a list.")
+    if numbered is None:
+        if actions is None:
+            raise SettingsError(
+                "This simulator has no finite list of actions. Give the ones to compare in this call: actions=[…], or "
+                'with names, actions={"left": …, "right": …}; on the command line --actions.'
+            )
+        chosen = listed_actions(actions.values() if isinstance(actions, Mapping) else actions)
+        names = [_name(one) for one in (actions if isinstance(actions, Mapping) else chosen)]
+        if len(set(names)) < len(names):
+            names = [f"action {i}" for i in range(len(chosen))]
+        count = len({digest_of(action) for action in chosen})
+    else:
+        if isinstance(actions, Mapping):
+            raise SettingsError(f"actions is {short(actions)}. Give a list of actions, by index or name.")
+        if actions is None:
+            chosen = list(all_actions(numbered))
+        else:
+            chosen = [numbered.index(label) for label in listed_actions(actions)]
+        names = [numbered.name(a) for a in chosen]
+        count = len(set(chosen))
+    if len(chosen) < 2 or count != len(names):
+        raise SettingsError(f"actions are {short(names, 200)}. Give at least two different actions.")
+    return chosen, Labels.of("action", len(chosen), names)
+
+
+def _name(action: Any) -> str:
+    try:
+        if hasattr(action, "shape"):
+            return np.array2string(np.asarray(action), precision=4, separator=", ")
+        return str(action)
+    except UNCONVERTIBLE:  # a tensor without data, or an integer that is too long to print
+        return short(action)
+
+
+@dataclass(frozen=True, init=False)
+class Recipe:
+    """How to build a simulator, for those that cannot be sent to other processes or are large.
+
+    Use it in place of the simulator. ``factory(*args)`` is called once here and once in each worker process that
+    simulates; it returns a simulator or an environment, always in the same state:
+
+        jmdp.compare(jmdp.Recipe(make_env, "LunarLander-v3"), …, pool=jmdp.distribute.RayPool())
+
+    Parameters
+    ----------
+    factory
+        Function that builds the simulator.
+    args
+        Its arguments, which must be picklable.
+    """
+
+    factory: Callable[..., Any]
+    args: tuple[Any, ...]
+
+    def __init__(self, factory: Callable[..., Any], *args: Any) -> None:
+        function("factory", factory, SimulatorError)
+        object.__setattr__(self, "factory", factory)
+        object.__setattr__(self, "args", args)
+
+    def simulator(self, convert: Callable[[Any], Simulator]) -> Simulator:
+        """Build the simulator. When it is pickled, this recipe and `convert` are stored instead."""
+        made = self.factory(*self.args)
+        simulator = convert(made)
+        if simulator.recipe is not None:
+            raise SimulatorError(
+                "The factory of the recipe returned a simulator that was built by another recipe. Give that recipe."
+            )
+        simulator.recipe = partial(self.simulator, convert)
+        return simulator

@@ -15,7 +15,7 @@ from jmdp.base.labels import names_of
 from jmdp.base.luck import Shock
 from jmdp.base.settings import listed, real_number, short
 from jmdp.errors import SettingsError
-from jmdp.simulators.functions import TabularSimulator
+from jmdp.simulators.adapters.functions import TabularSimulator
 from jmdp.simulators.simulator import Simulator
 
 _MOST_STARTS = 10_000_000

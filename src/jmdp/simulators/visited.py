@@ -10,10 +10,9 @@ from jmdp.errors import SimulatorError
 from jmdp.models.actors.actor import Actor
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators import as_simulator
-from jmdp.simulators.functions import table_of
-from jmdp.simulators.gymnasium.gymnasium_simulator import GymnasiumSimulator
-from jmdp.simulators.simulator import Simulator, finite_step
-from jmdp.simulators.step_notes import note_step
+from jmdp.simulators.adapters.functions import table_of
+from jmdp.simulators.adapters.gymnasium.gymnasium_simulator import GymnasiumSimulator
+from jmdp.simulators.simulator import Simulator, finite_step, note_step
 
 _FRUITLESS = 1000
 """Episodes in a row without a new state after which the search ends."""

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from jmdp.base.arrays import Floats
 from jmdp.base.interval import Interval
 from jmdp.errors import SettingsError
-from jmdp.simulators.draws import ENDED, Draws
+from jmdp.simulators.rollouts.draws import ENDED, Draws
 from jmdp.statistics import anytime
-from jmdp.statistics.limits import Limits
+from jmdp.statistics.selection import Limits
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,14 +10,12 @@ import numpy as np
 
 from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate
-from jmdp.simulators.draws import ENDED, Draws
+from jmdp.simulators.rollouts.draws import ENDED, Draws
+from jmdp.statistics.anytime import Unseen, with_largest_loss
 from jmdp.statistics.bounded_returns import BoundedReturns
-from jmdp.statistics.limits import Limits
-from jmdp.statistics.margins import Margin
-from jmdp.statistics.means import ENOUGH, Sampling, errors_with_spread, shape_of
+from jmdp.statistics.means import ENOUGH, Sampling, Strata, centred, errors_with_spread, mean_of, shape_of
 from jmdp.statistics.planning import Gaps
-from jmdp.statistics.strata import Strata, centred, mean_of
-from jmdp.statistics.unseen import Unseen, with_largest_loss
+from jmdp.statistics.selection import Limits, Margin
 
 _SIGN = 0.1
 """Part of the error probability that a relative margin spends on the sign of the mean it refers to."""

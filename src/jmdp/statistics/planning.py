@@ -11,16 +11,15 @@ from typing import Any, Literal, Self, cast
 import numpy as np
 
 from jmdp.base import rounding
-from jmdp.base.arrays import Floats, dimensions, floats
+from jmdp.base.arrays import Floats, Scale, dimensions, floats
 from jmdp.base.interval import Estimate
-from jmdp.base.scale import Scale
 from jmdp.base.settings import probability_value, real_number, short
 from jmdp.errors import SettingsError
 from jmdp.statistics import means
+from jmdp.statistics.anytime import with_largest_loss
 from jmdp.statistics.assumptions import Assumptions, positive
-from jmdp.statistics.margins import Margin
 from jmdp.statistics.means import ENOUGH, FIXED, Sampling, Shape
-from jmdp.statistics.unseen import with_largest_loss
+from jmdp.statistics.selection import Margin
 
 _MOST = 10**12
 """Pairs that nobody draws."""

@@ -9,12 +9,11 @@ from functools import partial
 
 import numpy as np
 
-from jmdp.base.arrays import Floats
+from jmdp.base.arrays import Floats, Scale
 from jmdp.base.interval import Interval
-from jmdp.base.scale import Scale
-from jmdp.simulators.draws import Draws
-from jmdp.statistics.limits import Limits
+from jmdp.simulators.rollouts.draws import Draws
 from jmdp.statistics.means import IntervalRule
+from jmdp.statistics.selection import Limits
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,21 +15,18 @@ from jmdp.base.interval import Estimate, Interval
 from jmdp.base.labels import Labels
 from jmdp.models.coupling import Coupling
 from jmdp.results.evaluation import Evaluation
-from jmdp.results.parts import MethodSettings
-from jmdp.simulators.draws import Draws, is_exact_sum
-from jmdp.simulators.episodes import EpisodeDraws
+from jmdp.results.evaluation_text import MethodSettings
+from jmdp.simulators.rollouts.draws import Draws, is_exact_sum
+from jmdp.simulators.rollouts.episodes import EpisodeDraws
+from jmdp.statistics.anytime import with_largest_loss
 from jmdp.statistics.assumptions import Assumptions
 from jmdp.statistics.bounded_returns import BoundedReturns
-from jmdp.statistics.drawn_evaluation import SampledProblem, Stored, Within, drawn_evaluation
-from jmdp.statistics.drawn_samples import DrawnSamples
-from jmdp.statistics.limits import Limits
-from jmdp.statistics.margins import Margin
-from jmdp.statistics.means import FEW, IntervalRule, Sampling
+from jmdp.statistics.drawn_evaluation import DrawnSamples, SampledProblem, Stored, Within, drawn_evaluation
+from jmdp.statistics.means import FEW, IntervalRule, Sampling, Strata, centred, mean_of
 from jmdp.statistics.pair_means import PairMeans
 from jmdp.statistics.planning import Gaps, fewest, needed
 from jmdp.statistics.sample_moments import mean_errors, sample_moments
-from jmdp.statistics.strata import Strata, centred, mean_of
-from jmdp.statistics.unseen import with_largest_loss
+from jmdp.statistics.selection import Limits, Margin
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,6 +48,7 @@ class SampleSummary:
     certain: bool = False  # nothing is random, so that one sample is exact
     sign: float = 1.0  # −1 if smaller returns are better
     shares: Floats | None = None  # probabilities of the starts, if they were drawn in proportion to them
+    file_version: int | None = None  # 1: from a file of version 1, whose intervals were others
     _pairs: dict[tuple[int, int], Evaluation] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
@@ -97,6 +95,11 @@ class SampleSummary:
         """Range of possible returns, if one was given."""
         given: tuple[float, float] | None = self.assume.return_range
         return given
+
+    @property
+    def widest(self) -> float:
+        """The largest possible gap: infinite without a `return_range`."""
+        return math.inf if self.return_range is None else self.return_range[1] - self.return_range[0]
 
     def decisive(self, n: int) -> bool:
         """Whether n samples may decide: with 1 − confidence, an outcome of probability `rarest` may be missing."""

@@ -8,21 +8,81 @@ this has probability at most 1 − confidence, whatever was eliminated before an
 
 Nothing is promised about the others. Of several that are equally good, each one is kept with this probability; that
 some of them is eliminated is more likely (38% for 100 equal ones), and harmless: an equally good one stays.
+
+Margins of non-inferiority: is the new alternative worse than the old one by more than a margin?
+
+Errors of sampled returns: truncation at the horizon, and rounding.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import numpy as np
 
-from jmdp.base.arrays import Floats
-from jmdp.statistics.margins import Margin
+from jmdp.base.arrays import ROUNDOFF, Floats, Scale
+from jmdp.base.rounding import at_most
+from jmdp.base.settings import boolean, real_number, short
+from jmdp.errors import SettingsError, SimulatorError
+from jmdp.simulators.rollouts.draws import Draws
+from jmdp.simulators.simulator import Simulator
+
+_PERCENT = re.compile(r"\s*(?P<number>[^%\s]+)\s*%\s*")
 
 
-class Decision(Enum):
+@dataclass(frozen=True)
+class Margin:
+    """The largest loss that is accepted: in units of the return, or relative to the size of the old mean.
+
+    Parameters
+    ----------
+    size
+        The loss, ≥ 0. If `relative`, a fraction of |E[old]|, below 1.
+    relative
+        Whether `size` is a fraction.
+    """
+
+    size: float
+    relative: bool = False
+
+    def __post_init__(self) -> None:
+        boolean(self, "relative")
+        number = real_number(self.size)
+        if not 0 <= number < math.inf:
+            raise SettingsError(f"margin is {short(self.size)}. {_GIVE}")
+        if self.relative and number >= 1:
+            raise SettingsError(f"margin is {100 * number:g}% of the old mean. Give less than 100%.")
+        object.__setattr__(self, "size", number)
+
+    @classmethod
+    def of(cls, given: object) -> Margin:
+        """Read a margin: a `Margin`, a number (5), or a text ("5", or "2%" of the old mean)."""
+        if isinstance(given, Margin):
+            return given
+        if isinstance(given, str):
+            percent = _PERCENT.fullmatch(given)
+            try:
+                number = float(given if percent is None else percent["number"])
+            except ValueError:
+                raise SettingsError(f"margin is {short(given)}. {_GIVE}") from None
+            if not 0 <= number < math.inf:
+                raise SettingsError(f"margin is {short(given)}. {_GIVE}")
+            return cls(number) if percent is None else cls(number / 100, relative=True)
+        return cls(given)  # type: ignore[arg-type]  # made a float, or refused
+
+    def __str__(self) -> str:
+        return f"{100 * self.size:.12g}%" if self.relative else f"{self.size:.12g}"
+
+
+_GIVE = 'Give the largest loss to accept, ≥ 0: a number in units of the return (5), or a share of the old mean ("2%").'
+
+
+class Conclusion(Enum):
     """State of a comparison at a look."""
 
     OPEN = "not decided"
@@ -35,14 +95,14 @@ class Decision(Enum):
 
 
 @dataclass(frozen=True)
-class Standing:
+class LookResult:
     """Alternatives still simulated after a look, by number, and the gaps of one of them over the others."""
 
     reference: int  # the leader, or the baseline
     survivors: tuple[int, ...]  # in increasing order
     low: dict[int, float]  # lower limits of the mean gaps reference − other, for all that were examined
     high: dict[int, float]
-    decision: Decision
+    decision: Conclusion
     leader: int  # the one with the best mean so far, also if it is no longer simulated
 
     @property
@@ -97,7 +157,7 @@ class SelectionRule:
         *,
         tied: Collection[int] = (),
         leader: int | None = None,
-    ) -> Standing:
+    ) -> LookResult:
         """Eliminate and decide, from the limits [active] of the mean gaps reference − alternative, less the margin.
 
         The gaps of `tied` alternatives were 0 in all samples. `leader` has the best mean; by default the reference.
@@ -105,20 +165,20 @@ class SelectionRule:
         ends = {i: (float(low[at]), float(high[at])) for at, i in enumerate(active) if i != reference}
         kept = [i for i, (least, most) in ends.items() if not self._settled(least, most)]
         equal = {i for i in kept if self._equal(i, reference)}
-        decision = Decision.OPEN
+        decision = Conclusion.OPEN
         if self.margin is not None:
-            decision = Decision.OPEN if kept else Decision.MARGIN
+            decision = Conclusion.OPEN if kept else Conclusion.MARGIN
         elif self.baseline is not None and not kept:
-            decision = Decision.SETTLED
+            decision = Conclusion.SETTLED
         elif self.baseline is None and equal == set(kept):
-            decision = Decision.EQUAL if kept else Decision.BEST
+            decision = Conclusion.EQUAL if kept else Conclusion.BEST
         elif equal | set(tied) >= set(kept):
-            decision = Decision.EQUAL_SO_FAR
+            decision = Conclusion.EQUAL_SO_FAR
         elif self.baseline is None and all(ends[i][0] > -self.indifference or self._equal(i, reference) for i in kept):
-            decision = Decision.GOOD_ENOUGH
+            decision = Conclusion.GOOD_ENOUGH
         lows, highs = ({i: pair[side] for i, pair in ends.items()} for side in (0, 1))
         ahead = reference if leader is None else leader
-        return Standing(reference, tuple(sorted([reference, *kept])), lows, highs, decision, ahead)
+        return LookResult(reference, tuple(sorted([reference, *kept])), lows, highs, decision, ahead)
 
     def _settled(self, low: float, high: float) -> bool:
         """Whether an alternative needs no more samples."""
@@ -128,3 +188,69 @@ class SelectionRule:
 
     def _equal(self, i: int, j: int) -> bool:
         return self.same is not None and self.same[i] == self.same[j]
+
+
+_LARGEST_RETURN = 2.0**1000
+"""Sums and differences of returns up to this size are finite."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds on the error of a sampled return relative to the untruncated return."""
+
+    bound: float  # the largest |reward|
+    cut: float  # bound on the truncation error of one return
+    rounding: float
+    scale: Scale  # returns and cut are at most 1 in this unit
+    assumption: str | None = None  # assumption of `cut`, if no reward bound is known
+
+    @classmethod
+    def of_bound(cls, bound: float, discount: float, horizon: int) -> Limits:
+        """Limits for |rewards| of at most `bound` and a discount below 1."""
+        most = bound / (1 - discount)
+        cut = math.nextafter(discount**horizon * most, math.inf) if bound and discount else 0.0
+        return cls(bound, cut, (horizon + 64) * ROUNDOFF * most, Scale.above(most))
+
+    @classmethod
+    def of_draws(cls, draws: Sequence[Draws], discount: float, horizon: int, reward_bound: float | None) -> Limits:
+        """Limits from rollouts. Without a `reward_bound`, later rewards are assumed not to exceed the observed ones.
+
+        With discount 1 the horizon is part of the problem and nothing is truncated. If rollouts were truncated, all
+        rewards were 0 and no bound is known, the truncation error is unbounded.
+        """
+        largest = max(float(np.abs(drawn.returns).max()) for drawn in draws)
+        if not largest <= _LARGEST_RETURN:
+            raise SimulatorError("A return is too large for a float. Scale the rewards down, e.g. by 1e-100.")
+        met = max(drawn.largest_reward for drawn in draws)
+        if reward_bound is not None and met > reward_bound:
+            raise SettingsError(
+                f"reward_bound is {reward_bound!r}, but a reward of size {met!r} was observed. Increase or omit it."
+            )
+        bound = met if reward_bound is None else float(reward_bound)
+        most = bound * horizon if discount == 1 else bound / (1 - discount)
+        cut, assumption = 0.0, None
+        if bound and 0 < discount < 1:
+            cut = math.nextafter(discount**horizon * most, math.inf)
+        if reward_bound is None and 0 < discount < 1 and any(drawn.open_returns.any() for drawn in draws):
+            if bound == 0:
+                cut = math.inf
+            else:
+                assumption = (
+                    f"rewards after step {horizon} are at most {at_most(met)} in absolute value, the largest observed"
+                )
+        scale = Scale.above(max(largest, cut if math.isfinite(cut) else 0.0))
+        return cls(bound, cut, (horizon + 64) * ROUNDOFF * most, scale, assumption)
+
+
+def known_reward_bound(simulator: Simulator, states: Sequence[Any], given: float | None) -> float | None:
+    """The largest |reward| reachable from these states: the simulator's bound if available, else the given one."""
+    known = [simulator.largest_reward_from(state) for state in states]
+    bounds = [bound for bound in known if bound is not None]
+    if len(bounds) < len(known):
+        return given
+    if given is not None and given < max(bounds):
+        raise SettingsError(
+            f"reward_bound is {given!r}, but rewards of size {max(bounds)!r} are possible from here. Omit it: "
+            f"{simulator!r} has its own bound."
+        )
+    return max(bounds)

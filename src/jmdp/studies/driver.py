@@ -23,7 +23,7 @@ from jmdp.base.arrays import Integers
 from jmdp.base.progress import status_bar
 from jmdp.distribute.pools import Pool
 from jmdp.errors import StudyError, WorkerError
-from jmdp.results.outcome import Outcome
+from jmdp.results.certificate import Outcome
 from jmdp.statistics.means import looks
 from jmdp.studies.folder import Chunk, Folder, Key
 from jmdp.studies.parts import Finished

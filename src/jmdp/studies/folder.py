@@ -21,7 +21,7 @@ from jmdp.base.settings import short
 from jmdp.base.whole_files import reserved
 from jmdp.distribute.ledger import Ledger
 from jmdp.errors import StudyError
-from jmdp.results.outcome import Outcome
+from jmdp.results.certificate import Outcome
 from jmdp.studies.parts import RESERVED, Columns, Finished, Part, fault, packed, write_whole
 
 _FORMAT = "jmdp study 1"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import math
-import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jmdp.base.arrays import Floats
-from jmdp.base.reportable import Reportable
+from jmdp.base.savable import Reportable
 from jmdp.base.settings import boolean_value, cut, short
 from jmdp.errors import MissingExtraError, SettingsError, UnavailableError
-from jmdp.results.gaps.gap_text import html_of
-from jmdp.results.outcome import Outcome
+from jmdp.results.certificate import Outcome
+from jmdp.results.gaps.gap import html_of
 from jmdp.results.result import figure
 from jmdp.studies.folder import Folder
 from jmdp.studies.parts import arrow, read_parts
@@ -209,21 +208,14 @@ class Study(Reportable):
             raise UnavailableError("No state is finished yet. Open the study again later.")
         return figure("study_map" if self._is_grid() else "study_gaps", self)
 
-    def report(self, path: str | os.PathLike[str]) -> None:
-        """Write a self-contained HTML page: verdict, map or sorted gaps, and a table that can be sorted and filtered.
-
-        The table has at most 10,000 states, those with the largest gaps. Needs ``pip install "jmdp[report]"``.
-        """
-        super().report(path)
-
     def _repr_html_(self) -> str:
         return html_of(repr(self))
 
-    def _is_grid(self, places: Floats | None = None) -> bool:
-        """Whether two whole coordinates place most states in a rectangle; `places`: [S, 2], those of all states."""
+    def _is_grid(self) -> bool:
+        """Whether two whole coordinates place most states in a rectangle."""
         if list(self._folder.header["coordinates"].values()) != ["int", "int"]:
             return False
-        found = self.best()[self.coordinates].to_numpy(dtype=float) if places is None else places
+        found = self.best()[self.coordinates].to_numpy(dtype=float)
         found = found[~np.isnan(found).any(axis=1)]
         if not len(found):
             return False

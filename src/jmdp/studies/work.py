@@ -14,18 +14,27 @@ from jmdp.comparisons.compare import ActionQuestion
 from jmdp.comparisons.compare_policies import PolicyQuestion
 from jmdp.comparisons.sampling import Course
 from jmdp.distribute.pools import SerialPool
-from jmdp.evaluate import evaluate
+from jmdp.methods.evaluate import evaluate
 from jmdp.methods.reachable_pairs import ReachablePairs
 from jmdp.models.coupling import Coupling
 from jmdp.models.lazy import LazyJMDP
-from jmdp.results.outcome import Outcome
-from jmdp.simulators.batched_rollouts import joint_draws
-from jmdp.simulators.batched_states import has_many_steps
-from jmdp.simulators.draws import Draws
-from jmdp.simulators.rollouts import RolloutPlan
+from jmdp.results.certificate import Outcome
+from jmdp.simulators.rollouts.batched_rollouts import joint_draws
+from jmdp.simulators.rollouts.batched_states import has_many_steps
+from jmdp.simulators.rollouts.draws import Draws
+from jmdp.simulators.rollouts.rollouts import RolloutPlan
 from jmdp.studies.parts import Columns, Finished
-from jmdp.studies.points import Block, Failure, attempt, printable, state_key
-from jmdp.studies.rows import Row, comparison_rows, evaluation_rows, failed_rows
+from jmdp.studies.points import (
+    Block,
+    Failure,
+    Row,
+    attempt,
+    comparison_rows,
+    evaluation_rows,
+    failed_rows,
+    printable,
+    state_key,
+)
 
 _CHECKED_EVERY = 64
 """Of the states of a compiled simulator one in so many is checked; of others, every state."""

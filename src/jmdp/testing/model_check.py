@@ -15,10 +15,10 @@ from jmdp.base.labels import Labels
 from jmdp.base.settings import cut, instance
 from jmdp.errors import ModelError
 from jmdp.models.tabular import TabularJMDP
+from jmdp.simulators.adapters.functions import TabularSimulator
 from jmdp.simulators.checking.probe import Finding
-from jmdp.simulators.functions import TabularSimulator
 from jmdp.simulators.starts import Starts
-from jmdp.testing.equal_parts import equal_actions, equal_states
+from jmdp.testing.certificate_check import equal_actions, equal_states
 
 _SHOWN = 8
 """Names that a message lists."""
@@ -113,7 +113,7 @@ def check_model(model: TabularJMDP, starts: Any = None) -> ModelReport:
     S, K, A = model.shape
     arrays.refuse_large(f"The check of {S:,} states, {K:,} scenarios and {A:,} actions", _BYTES * S * K * A)
     begun = None if starts is None else np.array(Starts.of(starts, TabularSimulator(model)).states, np.int64)
-    table = _Table(model, begun)
+    table = _CheckedTable(model, begun)
     findings, states = [], {}
     for look in _LOOKS:
         for message, where in look(table):
@@ -130,7 +130,7 @@ _NO_STATES: Integers = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
-class _Table:
+class _CheckedTable:
     """A table, its start states if they are given, and what several checks need."""
 
     model: TabularJMDP
@@ -176,7 +176,7 @@ class _Table:
         return _names(self.model.states, states)
 
 
-def _copies(table: _Table) -> Iterator[_Message]:
+def _copies(table: _CheckedTable) -> Iterator[_Message]:
     groups = equal_states(table.model)
     if not groups:
         return
@@ -190,7 +190,7 @@ def _copies(table: _Table) -> Iterator[_Message]:
     yield message, states
 
 
-def _equal_actions(table: _Table) -> Iterator[_Message]:
+def _equal_actions(table: _CheckedTable) -> Iterator[_Message]:
     groups = equal_actions(table.model)
     if not groups:
         return
@@ -202,7 +202,7 @@ def _equal_actions(table: _Table) -> Iterator[_Message]:
     yield message, _NO_STATES
 
 
-def _impossible_scenarios(table: _Table) -> Iterator[_Message]:
+def _impossible_scenarios(table: _CheckedTable) -> Iterator[_Message]:
     never = np.flatnonzero(~table.possible.any(axis=0))
     if never.size and not table.model.terminal.all():
         names = _names(Labels.of("scenario", table.model.shape[1], None), never)
@@ -211,7 +211,7 @@ def _impossible_scenarios(table: _Table) -> Iterator[_Message]:
         yield f"{which} probability 0 in every state. Drop {it}, to save time and memory.", _NO_STATES
 
 
-def _idle_traps(table: _Table) -> Iterator[_Message]:
+def _idle_traps(table: _CheckedTable) -> Iterator[_Message]:
     states = np.flatnonzero(table.idle)
     if states.size == 1:
         yield f"state {table.names(states)} is never left and has no reward. Mark it terminal.", states
@@ -219,7 +219,7 @@ def _idle_traps(table: _Table) -> Iterator[_Message]:
         yield f"states {table.names(states)} are never left and have no reward. Mark them terminal.", states
 
 
-def _closed_sets(table: _Table) -> Iterator[_Message]:
+def _closed_sets(table: _CheckedTable) -> Iterator[_Message]:
     from scipy.sparse.csgraph import connected_components
 
     model, graph = table.model, table.graph
@@ -244,7 +244,7 @@ def _closed_sets(table: _Table) -> Iterator[_Message]:
     yield message, states
 
 
-def _unreached(table: _Table) -> Iterator[_Message]:
+def _unreached(table: _CheckedTable) -> Iterator[_Message]:
     S = table.model.shape[0]
     reached = np.zeros(S + 1, bool)
     if table.starts is None:
@@ -263,12 +263,12 @@ def _unreached(table: _Table) -> Iterator[_Message]:
         yield f"{where}. If episodes do not start there, drop them, or add the missing transitions.", missing
 
 
-def _no_luck(table: _Table) -> Iterator[_Message]:
+def _no_luck(table: _CheckedTable) -> Iterator[_Message]:
     if (table.possible.sum(axis=1) <= 1).all():
         yield "every state has one possible scenario, so there is no randomness for actions to share.", _NO_STATES
 
 
-def _corrected_sums(table: _Table) -> Iterator[_Message]:
+def _corrected_sums(table: _CheckedTable) -> Iterator[_Message]:
     off = table.model.normalised
     if off > 0:
         message = (
@@ -278,7 +278,7 @@ def _corrected_sums(table: _Table) -> Iterator[_Message]:
         yield message, _NO_STATES
 
 
-def _chosen_coupling(table: _Table) -> Iterator[_Message]:
+def _chosen_coupling(table: _CheckedTable) -> Iterator[_Message]:
     how = table.model.coupled_by
     if how is not None:
         message = (
@@ -288,9 +288,9 @@ def _chosen_coupling(table: _Table) -> Iterator[_Message]:
         yield message, _NO_STATES
 
 
-_PROBLEMS: tuple[Callable[[_Table], Iterator[_Message]], ...] = (_equal_actions, _idle_traps)
+_PROBLEMS: tuple[Callable[[_CheckedTable], Iterator[_Message]], ...] = (_equal_actions, _idle_traps)
 
-_LOOKS: tuple[Callable[[_Table], Iterator[_Message]], ...] = (
+_LOOKS: tuple[Callable[[_CheckedTable], Iterator[_Message]], ...] = (
     _copies,
     _equal_actions,
     _impossible_scenarios,

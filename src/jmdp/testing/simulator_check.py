@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jmdp.base.interrupts import interruptible
+from jmdp.base.machine import interruptible
 from jmdp.base.settings import whole_number
 from jmdp.errors import SimulatorError
 from jmdp.simulators import as_simulator
-from jmdp.simulators.candidates import all_actions, listed_actions
-from jmdp.simulators.checking.many_steps import many_steps_fault
+from jmdp.simulators.adapters.functions import table_state
 from jmdp.simulators.checking.probe import Finding, Findings
-from jmdp.simulators.checking.visits import Visits
-from jmdp.simulators.functions import table_state
+from jmdp.simulators.checking.visits import Visits, many_steps_fault
+from jmdp.simulators.simulator import all_actions, listed_actions
 
 _MOST_ACTIONS = 8
 """Maximum number of actions tried in one state."""
@@ -80,6 +79,7 @@ def check_simulator(
         more = max(1, _STEPS_A_VISIT * steps // length)
         _explore(check, starts, more, length, reached)
         check.compare_starts()
+        check.compare_branches()
         episode += more
     fault = many_steps_fault(simulator, starts[0], check.actions[:_MOST_ACTIONS], seed)
     findings = [*([Finding("step_many differs", f"{fault}.", True)] if fault else []), *check.findings()]

@@ -91,19 +91,7 @@ def _check_policies(policies: object) -> None:
 _LARGEST = 1e140
 """Largest amount of money: rewards are sums of products of it with whole numbers."""
 
-_STATE_BYTES = 600.0
-"""Memory of the name of a state and of its place in lists and dictionaries."""
-
-_NUMBER_BYTES = 64.0
-"""Memory for each number of a table while it is computed."""
-
 
 def amount(name: str, value: object) -> float:
     """Return a reward, price or cost as a float."""
     return number(name, value, -_LARGEST, _LARGEST)
-
-
-def refuse_large_table(states: int, scenarios: int, actions: int) -> None:
-    """Raise `MemoryBudgetError` if a table, its names and its policies do not fit into memory, before it is made."""
-    needed = states * (_STATE_BYTES + _NUMBER_BYTES * actions * (scenarios + 1.0))
-    arrays.refuse_large(f"A table of {states:,} states, {scenarios:,} scenarios and {actions:,} actions", needed)

@@ -192,9 +192,9 @@ def test_it_stops_where_it_is_told_and_what_it_has_holds():
     policy = world.policies["uniform"]
     exact = jmdp.evaluate(world.model, policy, jmdp.Local(), method=jmdp.ExactDistribution(tolerance=0.001))
     for method, outcome in (
-        (jmdp.ExactDistribution(max_sweeps=20), jmdp.Outcome.SWEEPS_EXHAUSTED),
-        (jmdp.ExactDistribution(tolerance=1e-9, cells=64, max_cells=64), jmdp.Outcome.BUDGET_EXHAUSTED),
-        (jmdp.ExactDistribution(tolerance=1e-9, memory_budget=4_000_000), jmdp.Outcome.BUDGET_EXHAUSTED),
+        (jmdp.ExactDistribution(max_sweeps=20), jmdp.results.Outcome.SWEEPS_EXHAUSTED),
+        (jmdp.ExactDistribution(tolerance=1e-9, cells=64, max_cells=64), jmdp.results.Outcome.BUDGET_EXHAUSTED),
+        (jmdp.ExactDistribution(tolerance=1e-9, memory_budget=4_000_000), jmdp.results.Outcome.BUDGET_EXHAUSTED),
     ):
         with pytest.raises(NotConvergedError) as stopped:
             jmdp.evaluate(world.model, policy, jmdp.Local(), method=method)
@@ -236,7 +236,7 @@ def test_an_interrupt_keeps_what_there_is(monkeypatch):
     result = jmdp.evaluate(
         world.model, world.policies["uniform"], jmdp.Local(), method=jmdp.ExactDistribution(), throw=False
     )
-    assert result.outcome is jmdp.Outcome.INTERRUPTED
+    assert result.outcome is jmdp.results.Outcome.INTERRUPTED
     assert result.gap(3, 0, 1).distribution().superiority().low >= 0
     assert len(calls) == 30
 
@@ -341,7 +341,7 @@ def test_a_coincidence_in_floats_is_no_tie(method):
     assert distribution.inferiority().high == 1.0
     if isinstance(method, jmdp.ExactDistribution):
         assert distribution.ties().high == 0.0
-        assert result.outcome is jmdp.Outcome.STALLED  # rounding hides on which side of 0 it is
+        assert result.outcome is jmdp.results.Outcome.STALLED  # rounding hides on which side of 0 it is
 
 
 def test_rare_actions_under_shared_luck_are_in_the_slack():
@@ -409,7 +409,7 @@ def test_all_cells_that_are_allowed_are_used(cells_used):
         method = jmdp.ExactDistribution(tolerance=1e-9, cells=300, **limit)
         with pytest.raises(NotConvergedError, match="larger max_cells") as stopped:
             jmdp.evaluate(model, policy, jmdp.Independent(), method)
-        assert stopped.value.evaluation.outcome is jmdp.Outcome.BUDGET_EXHAUSTED
+        assert stopped.value.evaluation.outcome is jmdp.results.Outcome.BUDGET_EXHAUSTED
         assert cells_used[-1] == max(cells_used) == most
 
 
@@ -423,7 +423,7 @@ def test_few_cells_are_enough_for_two_rules_of_an_inventory(cells_used, toleranc
     """With intervals that join in cells over the whole range, 16,384 cells gave a width of 0.037."""
     world, rules = inventory_rules()
     method = jmdp.ExactDistribution(tolerance=tolerance)
-    result = jmdp.evaluate(world.model, rules, jmdp.Synchronous(), method, start=world.start)
+    result = jmdp.evaluate(world.model, rules, jmdp.Synchronous(), method, starts=world.start)
     chance = result.gap("start", "new", "old").distribution().inferiority()
     assert chance.interval.width <= width
     assert chance.low <= 0.2021 <= 0.2025 <= chance.high
@@ -436,10 +436,10 @@ def test_the_tolerance_is_for_the_start_states():
     model = jmdp.TabularJMDP([[0.5, 0.5]] * 2, reward, [[[0, 0]] * 2, [[1, 1]] * 2], 0.5)
     rules = {"first": [0, 0], "second": [1, 1]}
     method = jmdp.ExactDistribution(tolerance=1e-6, cells=64, max_cells=64)
-    known = jmdp.evaluate(model, rules, jmdp.Synchronous(), method, start=[1], throw=False)
+    known = jmdp.evaluate(model, rules, jmdp.Synchronous(), method, starts=[1], throw=False)
     assert known.residuals[-1] <= 1e-6
     assert known.gap("start", "second", "first").distribution().superiority().low > 1 - 1e-9
-    both = jmdp.evaluate(model, rules, jmdp.Synchronous(), method, start=[0, 1], throw=False)
+    both = jmdp.evaluate(model, rules, jmdp.Synchronous(), method, starts=[0, 1], throw=False)
     assert both.residuals[-1] > 0.001
 
 

@@ -33,7 +33,7 @@ def agree(one, other):
 def test_gaps_of_policies_and_of_their_start(rules, horizon, tolerance, tmp_path):
     world, policies = rules
     found = jmdp.evaluate(
-        world.model, policies, jmdp.Synchronous(), COARSE, start=world.start, horizon=horizon, discount=None
+        world.model, policies, jmdp.Synchronous(), COARSE, starts=world.start, horizon=horizon, discount=None
     )
     found.save(tmp_path / "saved.nc")
     for kept in (found, pickle.loads(pickle.dumps(found)), jmdp.load(tmp_path / "saved.nc")):

@@ -9,7 +9,7 @@ import pytest
 
 import jmdp
 from jmdp.methods.exact_distribution import ties as exact_ties
-from jmdp.methods.exact_distribution.table import _with_ties
+from jmdp.methods.exact_distribution.sweep import _with_ties
 from reference.enumeration import Enumeration, distribution_violations
 from sample_models import COUPLINGS
 
@@ -34,7 +34,7 @@ def solved(model, coupling=None, policy=None, **settings):
 def test_an_exact_dyadic_tie_is_settled():
     """1 now, or 2 in the next step at γ = ½."""
     result = solved(now_or_later(1.0, 2.0, 0.5))
-    assert result.outcome is jmdp.Outcome.CONVERGED
+    assert result.outcome is jmdp.results.Outcome.CONVERGED
     assert intervals(result.gap(0, 0, 1).distribution()) == [(0.0, 0.0), (1.0, 1.0), (0.0, 0.0)]
 
 
@@ -64,7 +64,7 @@ def test_a_tie_of_rewards_that_are_tiny_beside_others():
         after = [[[3, 1]], [[3, 3]], [[3, 3]], [[3, 3]]]
         model = jmdp.TabularJMDP([[1.0]] * 4, reward, after, discount, [False] * 3 + [True])
         distribution = solved(model, max_sweeps=50).gap(0, 0, 1).distribution()
-        assert distribution.ties().interval == jmdp.Interval(*[float(discount > 0)] * 2)
+        assert distribution.ties().interval == jmdp.results.Interval(*[float(discount > 0)] * 2)
 
 
 def test_chances_of_a_random_tie():
@@ -73,7 +73,7 @@ def test_chances_of_a_random_tie():
     reward = [[[1.0, 0.0]] * 3, [[2.0] * 2, [3.0] * 2, [1.0] * 2], [[0.0] * 2] * 3]
     model = jmdp.TabularJMDP(prob, reward, [[[2, 1]] * 3, [[2, 2]] * 3, [[2, 2]] * 3], 0.5, [False, False, True])
     result = solved(model, tolerance=1e-12)
-    assert result.outcome is jmdp.Outcome.CONVERGED
+    assert result.outcome is jmdp.results.Outcome.CONVERGED
     distribution = result.gap(0, 0, 1).distribution()
     for (low, high), right in zip(intervals(distribution), (0.25, 0.5, 0.25), strict=True):
         assert low <= right <= high
@@ -89,7 +89,7 @@ def test_an_absorbing_state_that_earns_nothing_is_as_good_as_an_end():
     stay = np.broadcast_to(np.arange(3)[:, None, None], (3, 2, 2)).copy()
     stay[0] = [[1, 2], [1, 2]]
     result = solved(jmdp.TabularJMDP([[0.25, 0.75]] * 3, reward, stay, 0.9), jmdp.Local(), tolerance=1e-12)
-    assert result.outcome is jmdp.Outcome.CONVERGED
+    assert result.outcome is jmdp.results.Outcome.CONVERGED
     for (low, high), right in zip(intervals(result.gap(0, 0, 1).distribution()), (0.75, 0.25, 0.0), strict=True):
         assert low <= right <= high <= low + 1e-12
 
@@ -98,7 +98,7 @@ def test_returns_that_stay_random_never_tie():
     """Independent coins for ever: the distribution of the gap has no atom, and that is certain."""
     model = jmdp.TabularJMDP([[0.5, 0.5]], [[[0.0, 1.0], [1.0, 0.0]]], np.zeros((1, 2, 2), int), 0.5)
     distribution = solved(model, jmdp.Independent(), tolerance=0.02).gap(0, 0, 1).distribution()
-    assert distribution.ties().interval == jmdp.Interval(0.0, 0.0)
+    assert distribution.ties().interval == jmdp.results.Interval(0.0, 0.0)
 
 
 @pytest.mark.parametrize("rare", [0.5, 1e-3, 1e-6])
@@ -122,7 +122,7 @@ def test_what_rounding_loses_of_a_reward_is_no_tie():
     reward = [[[big, 0.5]], [[0.0, 0.0]], [[2 * big, 2 * big]], [[0.0, 0.0]]]
     model = jmdp.TabularJMDP([[1.0]] * 4, reward, [[[1, 2]], [[3, 3]], [[3, 3]], [[3, 3]]], 0.5, [0 > 1] * 3 + [0 < 1])
     distribution = solved(model).gap(0, 0, 1).distribution()
-    assert distribution.ties().interval == jmdp.Interval(0.0, 0.0)
+    assert distribution.ties().interval == jmdp.results.Interval(0.0, 0.0)
     assert distribution.inferiority().high == 1.0
 
 
@@ -150,7 +150,7 @@ def test_a_chance_that_underflows_breaks_a_tie():
     reward[1, 1, 1] = 1.0
     for coupling in (jmdp.Local(), jmdp.Synchronous(), jmdp.Independent()):
         gap = two_policies_apart([[1.0, 1e-200]] * 3, reward, [[1.0, 0.0], [1.0, 1e-200], [1.0, 0.0]], coupling)
-        assert gap.distribution().ties().interval == jmdp.Interval(0.0, 0.0)
+        assert gap.distribution().ties().interval == jmdp.results.Interval(0.0, 0.0)
 
 
 def test_not_converged_where_nothing_is_as_narrow_as_asked():
@@ -160,8 +160,8 @@ def test_not_converged_where_nothing_is_as_narrow_as_asked():
     after = [[[4, 1]], [[2, 2]], [[3, 3]], [[4, 4]], [[4, 4]]]
     result = solved(jmdp.TabularJMDP([[1.0]] * 5, reward, after, 0.9, [False] * 4 + [True]))
     distribution = result.gap(0, 0, 1).distribution()
-    assert result.outcome is jmdp.Outcome.STALLED
-    assert distribution.ties().interval == jmdp.Interval(0.0, 0.0)
+    assert result.outcome is jmdp.results.Outcome.STALLED
+    assert distribution.ties().interval == jmdp.results.Interval(0.0, 0.0)
     assert distribution.superiority().high == distribution.inferiority().high == 1.0
 
 
@@ -171,10 +171,10 @@ def test_a_tolerance_out_of_reach(tolerance):
     world = jmdp.worlds.windy_gridworld(2, 2)
     method = jmdp.ExactDistribution(tolerance=tolerance, max_cells=256)
     result = jmdp.evaluate(world.model, world.policies["uniform"], jmdp.Local(), method=method, throw=False)
-    assert result.outcome in (jmdp.Outcome.STALLED, jmdp.Outcome.BUDGET_EXHAUSTED)
+    assert result.outcome in (jmdp.results.Outcome.STALLED, jmdp.results.Outcome.BUDGET_EXHAUSTED)
     assert all(0 <= low <= high <= 1 for low, high in intervals(result.gap(0, 0, 1).distribution()))
     settled = solved(now_or_later(1.0, 3.0, 0.5), tolerance=tolerance)
-    assert settled.outcome is jmdp.Outcome.STALLED
+    assert settled.outcome is jmdp.results.Outcome.STALLED
     assert intervals(settled.gap(0, 0, 1).distribution())[1] == (0.0, 0.0)
 
 
@@ -194,7 +194,7 @@ def test_a_limited_number_of_outcomes_is_followed(monkeypatch):
     model = now_or_later(1.0, 2.0, 0.5)
     monkeypatch.setattr(exact_ties, "_MOST_FOLLOWED", (1, 0))
     result = solved(model)
-    assert result.outcome is not jmdp.Outcome.CONVERGED
+    assert result.outcome is not jmdp.results.Outcome.CONVERGED
     assert intervals(result.gap(0, 0, 1).distribution())[1] == (0.0, 1.0)
 
 
@@ -231,7 +231,7 @@ def hold_ties_against_enumeration(models, seed):
             assert distribution_violations(distribution, right, f"{s, a, b}, model {i}, {coupling}") == []
             assert distribution.ties().interval.width <= 1e-12
             tying += Fraction(0) in right
-            if result.outcome is jmdp.Outcome.CONVERGED:
+            if result.outcome is jmdp.results.Outcome.CONVERGED:
                 assert all(high - low <= tolerance for low, high in intervals(distribution))
     return tying
 

@@ -9,7 +9,7 @@ import pytest
 
 import jmdp
 from jmdp.errors import NotConvergedError, SettingsError
-from jmdp.methods.shared.fixed_point import StoppingRule, Sweeps, iterate
+from jmdp.methods.shared.fixed_point import Past, StoppingRule, Sweeps, iterate
 from reference import pair_chain
 from reference.rationals import Truth, exact, violations
 from sample_models import COUPLINGS, random_problem
@@ -117,7 +117,7 @@ def test_outcomes_are_loud_unless_asked_otherwise():
     with pytest.raises(NotConvergedError, match=r"stopped after 3 sweeps: max_sweeps is used up") as caught:
         jmdp.evaluate(world.model, policy, jmdp.Local(), method=few)
     quiet = jmdp.evaluate(world.model, policy, jmdp.Local(), method=few, throw=False)
-    assert quiet.outcome is caught.value.evaluation.outcome is jmdp.Outcome.SWEEPS_EXHAUSTED
+    assert quiet.outcome is caught.value.evaluation.outcome is jmdp.results.Outcome.SWEEPS_EXHAUSTED
     assert quiet.residuals.size == 3
     again = pickle.loads(pickle.dumps(caught.value))
     assert str(again) == str(caught.value)
@@ -126,7 +126,7 @@ def test_outcomes_are_loud_unless_asked_otherwise():
         jmdp.evaluate(world.model, policy, jmdp.Local(), method=jmdp.ExactPairs(tolerance=0.0))
 
 
-class Changes:
+class Changes(Past):
     """Recorded changes as the driver asks for them, in plain NumPy and a weighted maximum norm."""
 
     def __init__(self, changes, units):
@@ -175,7 +175,7 @@ def test_no_accelerated_step_is_worse_than_a_plain_sweep():
             StoppingRule(1e-10, lambda x: 0.0, rate, 10_000),
             lambda sweeps, residual, aim: None,
         )
-        assert found.outcome is jmdp.Outcome.CONVERGED
+        assert found.outcome is jmdp.results.Outcome.CONVERGED
         assert (found.residuals[1:] <= rate * found.residuals[:-1] * (1 + 1e-6) + 1e-12).all()
         asked, taken = asked + past.asked, taken + past.taken
         right = np.linalg.solve(np.eye(size) - matrix, source)

@@ -196,7 +196,7 @@ def test_an_interrupt_keeps_the_orders_that_are_done(monkeypatch):
     result = jmdp.evaluate(
         world.model, world.policies["never"], jmdp.Local(), method=jmdp.ExactPairs(order=5), throw=False
     )
-    assert result.outcome is jmdp.Outcome.INTERRUPTED
+    assert result.outcome is jmdp.results.Outcome.INTERRUPTED
     assert result.moments.order == 3
     assert math.isfinite(result.gap(2, 0, 1).skewness)
 

@@ -98,7 +98,7 @@ def test_a_random_start_has_no_covariance_with_a_state(horizon, states):
     )
     policies = {"first": [0] * states, "uniform": "uniform"}
     start = np.full(states, 1 / states)
-    result = jmdp.evaluate(model, policies, jmdp.Synchronous(), start=start, horizon=horizon)
+    result = jmdp.evaluate(model, policies, jmdp.Synchronous(), starts=start, horizon=horizon)
     alone = jmdp.evaluate(model, policies, jmdp.Synchronous(), horizon=horizon)
     same = 0, "first", 1, "uniform"
     assert result.cross_covariance_interval(*same) == alone.cross_covariance_interval(*same)

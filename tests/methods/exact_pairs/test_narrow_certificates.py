@@ -13,12 +13,12 @@ import pytest
 
 import jmdp
 from jmdp.errors import CertificateError
-from jmdp.methods.exact_pairs.pair_refinement import refine
+from jmdp.methods.exact_pairs.direct_solve import refine
 from jmdp.methods.exact_pairs.pair_table import PairTable
 from jmdp.methods.shared import shaping
 from jmdp.methods.shared.pair_operator import PairOperator
 from jmdp.methods.shared.policy_chain import ChainSolver
-from jmdp.methods.shared.state_classes import StateClasses
+from jmdp.methods.shared.same_state import StateClasses
 from jmdp.methods.shared.state_units import StateUnits
 from jmdp.testing import check_certificate
 from reference.rationals import Truth, exact, violations
@@ -62,7 +62,7 @@ def worst_ratio(result, truth):
 @pytest.mark.parametrize("leads_to", [[0, 1], [1, 1], [0, 0]], ids=["apart", "large into small", "small into large"])
 def test_parts_of_reward_scale_1e8_and_1_are_certain_to_ten_times_their_true_error(leads_to, coupling):
     result, truth = solved(coins([1e8, 1.0], leads_to), coupling)
-    assert result.outcome is jmdp.Outcome.CONVERGED
+    assert result.outcome is jmdp.results.Outcome.CONVERGED
     ratio = worst_ratio(result, truth)
     print(f"{leads_to}, {coupling}: stated errors up to {ratio:.2f} times the true ones")
     assert ratio <= 10
@@ -77,7 +77,7 @@ def test_a_part_that_is_not_reached_changes_no_interval(scale, coupling):
     for tolerance in (1e-10, 1e-4):
         alone, truth = solved(coins([1.0], [0]), coupling, tolerance=tolerance)
         beside, _ = solved(coins([scale, 1.0], [0, 1]), coupling, tolerance=tolerance)
-        assert alone.outcome is beside.outcome is jmdp.Outcome.CONVERGED
+        assert alone.outcome is beside.outcome is jmdp.results.Outcome.CONVERGED
         allowed = tolerance * float(truth.covariance(0, 0, 0, 0))
         assert beside.certificate.covariance_error[1].max() <= allowed
         assert (beside.certificate.mean_error[1] <= 2 * alone.certificate.mean_error[0]).all()
@@ -92,7 +92,7 @@ def test_a_chain_of_classes_is_certain_in_units_of_what_each_can_reach():
     units = StateUnits.of(model, policy, shaped).state
     assert units[0] == units[1] > units[2] + 50
     result, _ = solved(model, jmdp.Local("shared"), tolerance=1e-9)
-    assert result.outcome is jmdp.Outcome.CONVERGED
+    assert result.outcome is jmdp.results.Outcome.CONVERGED
     variance = np.einsum("saa->sa", result.covariance)
     errors = np.einsum("saa->sa", result.certificate.covariance_error)
     assert (errors[1:] <= 1e-9 * variance[1:]).all()
@@ -104,7 +104,7 @@ def test_rewards_with_an_offset_of_1e12():
         model = jmdp.TabularJMDP([[0.5, 0.5]], 1e12 + COIN[None], np.zeros((1, 2, 2), int), discount)
         result, truth = solved(model)
         met = result.certificate.covariance_error.max() <= 1e-10 * float(truth.covariance(0, 0, 0, 0))
-        assert (result.outcome is jmdp.Outcome.CONVERGED) == met
+        assert (result.outcome is jmdp.results.Outcome.CONVERGED) == met
         assert met or discount > 0.9
         assert result.gap(0, 0, 1).variance_interval.width <= 1e-6
 
@@ -115,7 +115,7 @@ def test_discounts_near_one_are_narrow_or_said_not_to_be(power):
     result, truth = solved(model)
     gap = result.gap(0, 0, 1)
     met = result.certificate.covariance_error.max() <= 1e-10 * float(truth.covariance(0, 0, 0, 0))
-    assert (result.outcome is jmdp.Outcome.CONVERGED) == met
+    assert (result.outcome is jmdp.results.Outcome.CONVERGED) == met
     if power <= 9:
         assert gap.variance_interval.width < 0.5
     print(f"1 − 1e-{power}: {result.outcome.name}, variance of the gap in {gap.variance_interval}")
@@ -142,10 +142,10 @@ def test_converged_means_that_each_part_reached_the_tolerance():
         outcomes.add(result.outcome)
         for part in (slice(0, S), slice(S, 2 * S)):
             largest = result.covariance[part].max()
-            if result.outcome is jmdp.Outcome.CONVERGED and largest > 0:
+            if result.outcome is jmdp.results.Outcome.CONVERGED and largest > 0:
                 floor = 2.0**-100 * np.abs(result.mean[part]).max() ** 2
                 assert result.certificate.covariance_error[part].max() <= tolerance * max(largest, floor) * (1 + 1e-9)
-    assert {jmdp.Outcome.CONVERGED, jmdp.Outcome.STALLED} <= outcomes
+    assert {jmdp.results.Outcome.CONVERGED, jmdp.results.Outcome.STALLED} <= outcomes
 
 
 def test_classes_and_what_they_reach():
@@ -247,14 +247,14 @@ def test_an_interrupt_during_the_refinement_keeps_the_table(monkeypatch):
     world = jmdp.worlds.windy_gridworld(4, 4)
     policy = world.policies["uniform"]
     whole = jmdp.evaluate(world.model, policy, jmdp.Local())
-    from jmdp.methods.exact_pairs import pair_refinement
+    from jmdp.methods.exact_pairs import direct_solve
 
     def interrupted(*args):
-        return dataclasses.replace(iterate(*args), outcome=jmdp.Outcome.INTERRUPTED)
+        return dataclasses.replace(iterate(*args), outcome=jmdp.results.Outcome.INTERRUPTED)
 
-    iterate = pair_refinement.iterate
-    monkeypatch.setattr(pair_refinement, "iterate", interrupted)
+    iterate = direct_solve.iterate
+    monkeypatch.setattr(direct_solve, "iterate", interrupted)
     found = jmdp.evaluate(world.model, policy, jmdp.Local(), throw=False)
-    assert found.outcome is jmdp.Outcome.INTERRUPTED
+    assert found.outcome is jmdp.results.Outcome.INTERRUPTED
     error = np.asarray(found.certificate.covariance_error)
     assert (np.abs(found.covariance - whole.covariance) <= error + whole.certificate.covariance_error).all()

@@ -17,7 +17,7 @@ from jmdp.methods.exact_pairs.pair_sweep import PairSweep
 from jmdp.methods.shared.pair_operator import PairOperator
 from jmdp.methods.shared.shaping import shape_rewards
 from jmdp.methods.shared.state_units import StateUnits
-from jmdp.models.policy_blocks import PolicyBlocks
+from jmdp.models.policy import StackedTable
 from jmdp.models.tabular import changed
 from jmdp.testing import check_certificate
 from reference.policies import PolicyTruth
@@ -50,7 +50,7 @@ def two_states(discount):
 
 def few_sweeps(result):
     """Converged, and solved directly: sweeps that contract with γ² would be many thousands."""
-    return result.outcome is jmdp.Outcome.CONVERGED and result.residuals.size <= 20
+    return result.outcome is jmdp.results.Outcome.CONVERGED and result.residuals.size <= 20
 
 
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
@@ -119,7 +119,7 @@ def test_the_direct_solution_solves_the_equation_of_a_sweep(coupling, several):
     policy = jmdp.TabularPolicy(rng.dirichlet(np.ones(2), 4))
     blocks = None
     if several:
-        blocks = PolicyBlocks.of([model] * 2)
+        blocks = StackedTable.of([model] * 2)
         other = jmdp.TabularPolicy(rng.dirichlet(np.ones(model.shape[2]), model.shape[0]))
         model, policy = blocks.model, blocks.policy([policy, other])
     shaped = shape_rewards(model, policy)
@@ -217,7 +217,7 @@ def test_means_of_gaps_are_subtracted_before_they_are_rounded():
     assert gap.mean_interval.width <= 1e-13
     policies = {"first": [0, 0], "second": [1, 0]}
     start = np.array([0.5, 0.5])
-    several = jmdp.evaluate(model, policies, jmdp.Local(), start=start, throw=False)
+    several = jmdp.evaluate(model, policies, jmdp.Local(), starts=start, throw=False)
     truth = PolicyTruth(
         model, [jmdp.TabularPolicy.deterministic(model, table) for table in policies.values()], jmdp.Local()
     )
@@ -235,7 +235,7 @@ def test_gaps_from_a_random_start_do_not_depend_on_an_offset_of_all_rewards():
     policies, start = {"first": [0, 0], "second": [1, 1]}, np.array([0.5, 0.5])
     plain, moved = (
         jmdp.evaluate(
-            jmdp.TabularJMDP(np.full((2, 2), 0.5), offset + noise, onward, 0.9), policies, jmdp.Local(), start=start
+            jmdp.TabularJMDP(np.full((2, 2), 0.5), offset + noise, onward, 0.9), policies, jmdp.Local(), starts=start
         )
         for offset in (0.0, 1e12)
     )
@@ -255,7 +255,7 @@ def test_a_start_of_the_smallest_probability_counts_with_all_its_digits():
         np.ones((2, 1)), [[[1e12 + 0.7559, 1e12 + 0.3]], [[0.0, 0.0]]], [[[1, 1]], [[1, 1]]], 0.5, [False, True]
     )
     policies, start = {"first": [0, 0], "second": [1, 1]}, np.array([5e-324, 1.0])
-    result = jmdp.evaluate(model, policies, jmdp.Local(), start=start)
+    result = jmdp.evaluate(model, policies, jmdp.Local(), starts=start)
     chance = exact(5e-324) / (1 + exact(5e-324))
     for i, j in product(range(2), repeat=2):
         right = chance * (1 - chance) * exact(model.reward[0, 0, i]) * exact(model.reward[0, 0, j])

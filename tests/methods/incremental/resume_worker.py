@@ -22,7 +22,7 @@ import numpy as np
 from tqdm import tqdm
 
 import jmdp
-from jmdp.base import checkpoint, whole_files
+from jmdp.base import whole_files
 from jmdp.methods.incremental import ConstantSteps, TrajectorySampling, incremental, stochastic_approximation
 
 WINDY = jmdp.worlds.windy_gridworld(3, 3)
@@ -97,7 +97,7 @@ def life(case, path: Path, pipe: int, **settings) -> None:
         work(self, segment)
 
     stochastic_approximation.StochasticApproximation.advance = advance
-    found = digest(evaluate(case, checkpoint=path, **settings))
+    found = digest(evaluate(case, path=path, **settings))
     os.write(pipe, found.encode())
 
 
@@ -136,7 +136,7 @@ def killed_at_random(case, path: Path, kills: int, rng: np.random.Generator) -> 
     """Kill and resume until there were so many kills; runs that finish in between are checked, and begun anew."""
     plain = evaluate(case)
     expected = digest(plain)
-    evaluate(case, checkpoint=path)
+    evaluate(case, path=path)
     segments = segments_saved(path)
     path.unlink()
     done, positions, torn, finished, longest = 0, set(), 0, [], 0
@@ -217,7 +217,7 @@ class Deadly:
 
 def first_save(case, path: Path, deadly: Deadly, pipe: int | None = None) -> None:
     """A child: resume, do a segment and save once, with calls that kill."""
-    save, before = checkpoint.save, segments_saved(path)
+    save, before = whole_files.save, segments_saved(path)
 
     def once(path, arrays):
         if arrays["done"][0] == before:
@@ -228,8 +228,8 @@ def first_save(case, path: Path, deadly: Deadly, pipe: int | None = None) -> Non
             os.write(pipe, " ".join(deadly.calls).encode())
         os._exit(0)
 
-    checkpoint.save = once
-    evaluate(case, checkpoint=path, checkpoint_seconds=0)
+    whole_files.save = once
+    evaluate(case, path=path, checkpoint_seconds=0)
 
 
 def most_of(case, path: Path) -> None:
@@ -237,7 +237,7 @@ def most_of(case, path: Path) -> None:
     incremental.segments = lambda *settings, **others: list(stochastic_approximation.segments(*settings, **others))[
         :-20
     ]
-    evaluate(case, checkpoint=path)
+    evaluate(case, path=path)
 
 
 def killed_at_every_call(case, path: Path, stride: int) -> dict[str, object]:

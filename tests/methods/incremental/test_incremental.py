@@ -22,10 +22,8 @@ from jmdp.methods.incremental import (
     TrajectorySampling,
     UniformSampling,
 )
-from jmdp.methods.incremental.batch_means import half_widths
-from jmdp.methods.incremental.moment_cells import MomentCells, TablePairs
-from jmdp.methods.incremental.step_sizes import step_table
-from jmdp.methods.incremental.stochastic_approximation import StochasticApproximation, segments
+from jmdp.methods.incremental.coordinate_sampling import MomentCells, TablePairs
+from jmdp.methods.incremental.stochastic_approximation import StochasticApproximation, half_widths, segments, step_table
 from sample_models import COUPLINGS, random_problem
 
 
@@ -236,7 +234,7 @@ def test_a_centred_table_is_less_noisy():
 
 def test_it_stops_when_intervals_are_narrow_enough():
     result = learned("shop", seed=3, updates=100_000_000, tolerance=0.05)
-    assert result.outcome is jmdp.Outcome.CONVERGED
+    assert result.outcome is jmdp.results.Outcome.CONVERGED
     c, variance = result.certificate, result.covariance.max()
     assert np.max(c.covariance_error) <= 0.05 * variance
     assert np.max(c.mean_error) <= 0.05 * math.sqrt(variance)
@@ -473,7 +471,7 @@ def test_returns_that_do_not_vary():
     model = jmdp.TabularJMDP([[1.0]], [[[0.3]]], [[[0]]], 0.99)
     method = jmdp.Incremental(seed=0, updates=3_000_000, tolerance=0.1, steps=ConstantSteps(0.5))
     result = jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), jmdp.Local(), method=method)
-    assert result.outcome is jmdp.Outcome.CONVERGED
+    assert result.outcome is jmdp.results.Outcome.CONVERGED
     assert abs(result.mean[0, 0] - 30) <= result.certificate.mean_error[0, 0] < 1e-9
 
 
@@ -497,7 +495,7 @@ def test_what_is_not_updated_does_not_spoil_what_is():
 
 def test_an_interrupt_waits_for_the_leg_and_saves(tmp_path, monkeypatch):
     """Ctrl-C in the middle: what was reached comes back and is saved, and going on gives the same bits."""
-    settings = {"seed": 2, "updates": 3_000_000, "checkpoint": str(tmp_path / "run.npz")}
+    settings = {"seed": 2, "updates": 3_000_000, "path": str(tmp_path / "run.npz")}
     advance, calls = StochasticApproximation.advance, []
 
     def pressed(self, segment):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import jmdp
-from jmdp.base import checkpoint
+from jmdp.base import whole_files
 from jmdp.errors import CheckpointError, SettingsError
 from jmdp.methods.incremental import (
     BlockSampling,
@@ -38,7 +38,7 @@ WALKS = replace(METHOD, sampling=TrajectorySampling())
 
 
 def run(method, path=None, model=WORLD.model, policy=POLICY, coupling=LOCAL, **settings):
-    return jmdp.evaluate(model, policy, coupling, replace(method, checkpoint=path, **settings), throw=False)
+    return jmdp.evaluate(model, policy, coupling, replace(method, path=path, **settings), throw=False)
 
 
 def numbers(result):
@@ -151,7 +151,7 @@ def test_without_its_walkers_it_would_not_be_the_same(halfway):
     path = halfway(WALKS)
     arrays = saved(path)
     arrays["memory"][...] = -1
-    checkpoint.save(path, arrays)
+    whole_files.save(path, arrays)
     assert not same(run(WALKS, path), run(WALKS))
 
 
@@ -296,7 +296,7 @@ def test_p12_numbers_that_no_run_saves_are_refused(name, halfway, monkeypatch):
     arrays = saved(path)
     array, value = FORGED[name]
     arrays[array][(slice(None), 1) if array == "table" else ...] = value
-    checkpoint.save(path, arrays)
+    whole_files.save(path, arrays)
     monkeypatch.setattr(
         stochastic_approximation.StochasticApproximation, "advance", lambda *_: pytest.fail("they were believed")
     )
@@ -325,16 +325,16 @@ def test_a_directory_is_no_checkpoint(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("path", [5, b"run.npz", ["run.npz"], True])
 def test_a_checkpoint_is_the_name_of_a_file(path):
-    with pytest.raises(SettingsError, match="checkpoint"):
-        replace(METHOD, checkpoint=path)
+    with pytest.raises(SettingsError, match="path is"):
+        replace(METHOD, path=path)
 
 
 def test_settings_with_a_checkpoint_print_themselves(tmp_path):
     names = {"Incremental": jmdp.Incremental, "ConstantSteps": ConstantSteps, "TrajectorySampling": TrajectorySampling}
-    method = replace(WALKS, checkpoint=tmp_path / "run.npz")
+    method = replace(WALKS, path=tmp_path / "run.npz")
     assert eval(repr(method), names) == method
-    assert method == replace(WALKS, checkpoint=str(tmp_path / "run.npz"))
-    assert method != replace(WALKS, checkpoint="another.npz")
+    assert method == replace(WALKS, path=str(tmp_path / "run.npz"))
+    assert method != replace(WALKS, path="another.npz")
     for name, (one, change) in OTHERS.items():
         if not {"model", "policy", "coupling"} & change.keys() and "array" not in name:
             assert replace(one, **change) != one
@@ -349,7 +349,7 @@ def test_saves_as_often_as_asked(tmp_path, monkeypatch):
     path.unlink()
     for seconds, expected in ((1e6, 1), (0.0, segments + 1)):
         saves = []
-        monkeypatch.setattr(checkpoint, "save", lambda path, arrays, saves=saves: saves.append(path))
+        monkeypatch.setattr(whole_files, "save", lambda path, arrays, saves=saves: saves.append(path))
         run(METHOD, path, checkpoint_seconds=seconds)
         assert len(saves) == expected
 

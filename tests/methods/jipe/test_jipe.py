@@ -14,7 +14,7 @@ import pytest
 
 import jmdp
 from jmdp.errors import CertificateError, MemoryBudgetError, SettingsError
-from jmdp.methods.jipe.joint_bellman import JointBellman, needed_bytes, partitions
+from jmdp.methods.jipe.jipe import JointBellman, needed_bytes, partitions
 from jmdp.testing import check_certificate
 from reference import pair_chain
 from reference.joint_moments import JointMoments
@@ -114,7 +114,7 @@ def test_near_one_it_runs_out_of_sweeps_and_says_so():
     result = jmdp.evaluate(
         world.model, world.policies["first"], jmdp.Local(), method=jmdp.JIPE(max_sweeps=100), throw=False
     )
-    assert result.outcome is jmdp.Outcome.SWEEPS_EXHAUSTED
+    assert result.outcome is jmdp.results.Outcome.SWEEPS_EXHAUSTED
     assert result.mean_interval(0, 0).low <= 2**19 <= result.mean_interval(0, 0).high
 
 

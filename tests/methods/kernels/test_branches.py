@@ -17,10 +17,10 @@ import jmdp
 from jmdp.base.luck import Shock
 from jmdp.methods.kernels.branches import advance
 from jmdp.methods.kernels.tables import Branches, BranchTables
-from jmdp.methods.monte_carlo.table_rollouts import CompiledTable
+from jmdp.methods.monte_carlo.samples import CompiledTable
 from jmdp.models.actors.as_policy import as_policy
-from jmdp.simulators.functions import TabularSimulator
-from jmdp.simulators.rollouts import RolloutPlan, paired_draws
+from jmdp.simulators.adapters.functions import TabularSimulator
+from jmdp.simulators.rollouts.rollouts import RolloutPlan, paired_draws
 from reference import branches as twin
 from reference.step_distributions import DRAWS, FALSE_ALARM, POWER, cases, expected, g_test
 from sample_models import COUPLINGS, random_problem
@@ -135,4 +135,4 @@ def test_coalesced_branches_stay_equal_for_ever():
     separate = rolled_out(model, policy, jmdp.Independent(), 6, [2, 2], 200, 300).returns
     assert (separate[:, 0] != separate[:, 1]).any()
     for coupling in COUPLINGS:  # as a question, though, one coordinate has one return
-        assert (jmdp.gap_samples(model, policy, 6, 2, 2, seed=0, samples=50, coupling=coupling) == 0).all()
+        assert (jmdp.methods.gap_samples(model, policy, 6, 2, 2, seed=0, samples=50, coupling=coupling) == 0).all()

@@ -10,10 +10,10 @@ from scipy.stats import chi2, ncx2
 
 import jmdp
 from jmdp.methods.incremental import BlockSampling, ConstantSteps, PolynomialSteps
-from jmdp.methods.incremental.moment_cells import MomentCells, TablePairs
-from jmdp.methods.incremental.step_sizes import step_table
-from jmdp.methods.kernels.coordinates import ENDED, MEAN, SQUARE
+from jmdp.methods.incremental.coordinate_sampling import MomentCells, TablePairs
+from jmdp.methods.incremental.stochastic_approximation import step_table
 from jmdp.methods.kernels.moment_updates import RUN, UpdateRule, draw_blocks, pick, update
+from jmdp.methods.kernels.tables import ENDED, MEAN, SQUARE
 from reference import incremental as twin
 from reference.step_distributions import DRAWS, FALSE_ALARM, POWER, cases, expected, g_test
 from sample_models import COUPLINGS, random_problem

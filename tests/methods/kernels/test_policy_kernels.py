@@ -8,10 +8,10 @@ from scipy.stats import kstest
 
 import jmdp
 from jmdp import Independent, Local, Synchronous
-from jmdp.methods.kernels import policies as kernel
-from jmdp.methods.monte_carlo.table_episodes import BLOCK, TableEpisodes
-from jmdp.simulators.episodes import EpisodePlan
-from jmdp.simulators.functions import TabularSimulator
+from jmdp.methods.kernels import branches as kernel
+from jmdp.methods.monte_carlo.samples import BLOCK, TableEpisodes
+from jmdp.simulators.adapters.functions import TabularSimulator
+from jmdp.simulators.rollouts.episodes import EpisodePlan
 from jmdp.simulators.starts import Starts
 from reference.episodes import episode_return, uniform
 

@@ -14,16 +14,10 @@ from jmdp.methods.linear_projected.psd_fit import Cone, outer, packed, unpacked
 from reference import pair_chain, projected
 from reference.containment import Checks
 from reference.rationals import Truth
-from sample_models import random_problem
+from sample_models import ergodic, random_problem, some_features
 
 COUPLINGS = [coupling(luck) for coupling in (jmdp.Local, jmdp.Synchronous) for luck in ("independent", "shared")]
 one_hot = features.OneHot()
-
-
-def some_features(rng, model, most=4):
-    """Fewer random features than coordinates."""
-    S, _, A = model.shape
-    return rng.standard_normal((S * A, int(rng.integers(1, most + 1)))) * ~np.repeat(model.terminal, A)[:, None]
 
 
 def going(rng, **sizes):
@@ -32,17 +26,6 @@ def going(rng, **sizes):
         model, policy = random_problem(rng, **sizes)
         if not model.terminal.all():
             return model, policy
-
-
-def ergodic(rng, discount=0.9):
-    """A random model whose states and actions are all visited for ever."""
-    S, K, A = int(rng.integers(3, 6)), 3, int(rng.integers(2, 4))
-    prob = np.broadcast_to(rng.dirichlet(np.ones(K)), (S, K))
-    next_state = rng.integers(0, S, (S, K, A))
-    next_state[:, 0, :] = (np.arange(S)[:, None] + rng.integers(0, 2, (S, A))) % S
-    next_state[:, 0, 0] = (np.arange(S) + 1) % S
-    model = jmdp.TabularJMDP(prob, rng.random((S, K, A)), next_state, discount)
-    return model, jmdp.TabularPolicy(0.9 * rng.dirichlet(np.ones(A), S) + 0.1 / A)
 
 
 def gap_variances(covariance):
@@ -266,34 +249,6 @@ def test_the_error_of_the_mean_is_in_the_bound():
     assert result.certificate.mean_error[0, 0] == pytest.approx(2)
 
 
-@pytest.mark.parametrize("models", [6, pytest.param(20, marks=pytest.mark.long)])
-def test_clipping_and_the_convex_solver_agree(models):
-    """Models where the fit would not be positive semidefinite by itself, to 1e-6 in ‖·‖_w.
-
-    In the median: where Θ is all but singular Clarabel stops up to 1e-5 from the projection. The other solver is held
-    to the twin above.
-    """
-    rng = np.random.default_rng(20261205)
-    active, found = 0, []
-    while active < models:
-        model, policy = ergodic(rng, 0.7)
-        phi = some_features(rng, model, 5)
-        psi = some_features(rng, model, 2) if active % 2 else None
-        one = jmdp.evaluate(model, policy, jmdp.Local(), method=jmdp.LinearProjected(phi, psi))
-        if not one.projection.constrained:
-            continue
-        active += 1
-        other = jmdp.evaluate(
-            model, policy, jmdp.Local(), method=jmdp.LinearProjected(phi, psi, solver="convex"), throw=False
-        )
-        w = one.projection.weights
-        off = np.sqrt((w * (one.covariance - other.covariance) ** 2).sum() / (w * one.covariance**2).sum())
-        found.append(off)
-    print(f"relative difference, median {np.median(found):.1e}, largest {max(found):.1e}")
-    assert np.median(found) <= 1e-6
-    assert max(found) <= 2e-5
-
-
 def test_samples_come_to_the_answer_of_the_table_like_the_root_of_their_number():
     """Mean errors at 8 000 and 72 000 samples, 10 seeds each: their ratio is 3, up to a factor of 1.8 either way.
 
@@ -314,7 +269,7 @@ def test_samples_come_to_the_answer_of_the_table_like_the_root_of_their_number()
                 method = jmdp.LinearProjected(phi, psi, samples=n, seed=seed)
                 result = jmdp.evaluate(model, policy, coupling, method, throw=False)
                 assert result.certificate is None
-                assert result.outcome is jmdp.Outcome.SAMPLED
+                assert result.outcome is jmdp.results.Outcome.SAMPLED
                 off.append(np.abs(result.covariance - exact.covariance).mean())
             errors.append(np.mean(off))
         print(f"{coupling}: {errors[0]:.3g} → {errors[1]:.3g}, ratio {errors[0] / errors[1]:.2f}")
@@ -400,7 +355,7 @@ def test_converged_means_that_the_tolerance_is_met():
         )
         if not result.projection.constrained:
             continue
-        met.append(result.outcome is jmdp.Outcome.CONVERGED)
+        met.append(result.outcome is jmdp.results.Outcome.CONVERGED)
         assert met[-1] == (result.residuals[-1] <= 1e-10)
         for settings in ({"max_sweeps": 1}, {"tolerance": 0.0}):
             other = jmdp.evaluate(
@@ -413,8 +368,8 @@ def test_converged_means_that_the_tolerance_is_met():
 
 def test_an_answer_of_zero_is_found():
     """The best fit in the cone may be 0: here the only feature is wanted with a negative sign."""
-    found = psd_fit.fit(np.eye(1), np.eye(1), np.array([-1.0]), Cone([1, 0]), 1e-10, 1000, "projected")
-    assert found.outcome is jmdp.Outcome.CONVERGED
+    found = psd_fit.fit(np.eye(1), np.eye(1), np.array([-1.0]), Cone([1, 0]), 1e-10, 1000)
+    assert found.outcome is jmdp.results.Outcome.CONVERGED
     assert found.parameters[0] == 0
 
 
@@ -511,7 +466,6 @@ def test_what_is_refused():
     for settings, said in (
         ({"weights": "restart"}, r"Give Restart\(\) or Stationary\(\)"),
         ({"target": "variance"}, "Use 'covariance' or 'second_moment'"),
-        ({"solver": "magic"}, "Use 'projected' or 'convex'"),
         ({"samples": 100}, "Give both, or neither"),
         ({"samples": 100, "seed": 1, "weights": Stationary()}, r"Use weights=Restart\(\)"),
     ):

@@ -265,7 +265,7 @@ def test_a_state_has_its_own_stream():
 def test_gap_samples_are_reproducible_and_signed():
     world, policy = WORLDS["inventory"]
     followed = world.policies[policy]
-    draw = functools.partial(jmdp.gap_samples, world.model, followed, "2", samples=500, coupling=jmdp.Local())
+    draw = functools.partial(jmdp.methods.gap_samples, world.model, followed, "2", samples=500, coupling=jmdp.Local())
     np.testing.assert_array_equal(draw("order 0", "order 1", seed=3), draw(0, 1, seed=3))
     assert (draw(0, 1, seed=3) != draw(0, 1, seed=4)).any()
     exact = jmdp.evaluate(world.model, followed, jmdp.Local()).gap("2", 0, 1)
@@ -287,7 +287,7 @@ def test_cantelli_is_above_the_simulated_frequency(name):
             bound = truth.gap(s, int(best[s]), b).inferiority_bound()
             if b == best[s] or bound == 1:
                 continue
-            gaps = jmdp.gap_samples(
+            gaps = jmdp.methods.gap_samples(
                 world.model, followed, s, int(best[s]), b, coupling=jmdp.Local(), seed=72, samples=20_000
             )
             frequency = (gaps <= 0).mean()

@@ -16,7 +16,7 @@ from noisy_walk import Drift, policy
 METHOD = jmdp.MonteCarlo(seed=5, samples=50, horizon=12, states=[0.0, 0.5, 2.0])
 
 
-def digest(found: jmdp.Evaluation) -> str:
+def digest(found: jmdp.results.Evaluation) -> str:
     certificate = found.certificate
     assert certificate is not None
     told = hashlib.sha256()
@@ -31,7 +31,7 @@ def test_p17_the_same_for_any_number_of_workers():
     found = [jmdp.evaluate(Drift(), policy, jmdp.Local(), METHOD)]
     for pool in (1, 2):
         found.append(jmdp.evaluate(Drift(), policy, jmdp.Local(), jmdp.MonteCarlo(**{**vars(METHOD), "pool": pool})))
-    with jmdp.ProcessPool(4) as four:
+    with jmdp.distribute.ProcessPool(4) as four:
         method = jmdp.MonteCarlo(**{**vars(METHOD), "pool": four})
         found.append(jmdp.evaluate(Drift(), policy, jmdp.Local(), method))
         assert len(four._started) == 4
@@ -43,7 +43,7 @@ def test_p17_the_same_for_any_number_of_workers():
 
 def test_tables_are_simulated_in_this_process():
     world = jmdp.worlds.windy_gridworld(3, 3, discount=0.7)
-    with jmdp.ProcessPool(2) as pool:
+    with jmdp.distribute.ProcessPool(2) as pool:
         for model in (world.model, TabularSimulator(world.model)):
             method = jmdp.MonteCarlo(seed=0, samples=100, pool=pool)
             found = jmdp.evaluate(model, world.policies["uniform"], jmdp.Local(), method)

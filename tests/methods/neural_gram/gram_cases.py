@@ -13,7 +13,7 @@ import jmdp
 from jmdp.methods.neural_gram.encoders import OneHot
 from jmdp.methods.neural_gram.losses import Batch, Scales
 from jmdp.methods.neural_gram.network import GramNetwork
-from jmdp.simulators.pair_walks import PairWalks
+from jmdp.simulators.rollouts.pair_walks import PairWalks
 from reference.table_walks import table_walks
 
 WORLD = jmdp.worlds.windy_gridworld(2, 2, gust=0.4, blown_reward=-0.5, step_reward=-0.1, discount=0.7)

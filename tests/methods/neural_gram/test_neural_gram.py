@@ -15,7 +15,7 @@ from jmdp.methods.neural_gram.encoders import MLP, OneHot
 from jmdp.methods.neural_gram.learned_evaluation import LearnedEvaluation, Lookahead, judged
 from jmdp.methods.neural_gram.neural_gram import NeuralGram
 from jmdp.results.calibration import Judgement
-from jmdp.results.outcome import Outcome
+from jmdp.results.certificate import Outcome
 from jmdp.simulators import TabularSimulator
 from jmdp.simulators.simulator import Simulator, Step
 
@@ -257,7 +257,7 @@ def test_actions_are_numbered():
         ({"held_out": 0}, "held_out"),
         ({"patience": 0}, "patience"),
         ({"target_averaging": 1.5}, "target_averaging"),
-        ({"folder": 5}, "path of a folder"),
+        ({"path": 5}, "path of a folder"),
         ({"pool": 0}, "pool is 0"),
     ],
 )

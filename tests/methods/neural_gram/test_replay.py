@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jmdp.base.luck import Shock
-from jmdp.methods.neural_gram.replay import PairReplay
+from jmdp.methods.neural_gram.lookahead_rollouts import PairReplay
 from methods.neural_gram.gram_cases import walks
 
 ROOT = Shock.of_sample(3, 0)

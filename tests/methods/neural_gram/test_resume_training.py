@@ -21,13 +21,12 @@ import pytest
 import jmdp
 from jmdp.errors import CheckpointError
 from jmdp.methods.neural_gram import training_loop
-from jmdp.methods.neural_gram.checkpoints import Checkpoints
+from jmdp.methods.neural_gram.checkpoints import Checkpoints, Tracker
 from jmdp.methods.neural_gram.encoders import OneHot
 from jmdp.methods.neural_gram.neural_gram import NeuralGram
-from jmdp.methods.neural_gram.tracking import Tracker
 from jmdp.methods.neural_gram.trainer import TrainingProgress, TrainingState
 from jmdp.methods.neural_gram.training_loop import CHUNK
-from jmdp.results.outcome import Outcome
+from jmdp.results.certificate import Outcome
 from jmdp.simulators import TabularSimulator
 from methods.neural_gram.gram_cases import WORLD, network
 
@@ -299,13 +298,13 @@ def bits(evaluation) -> list[bytes]:
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
-    return jmdp.evaluate(SIMULATOR, POLICY, jmdp.Local(), method=replace(SMALL, folder=folder), progress=False), folder
+    return jmdp.evaluate(SIMULATOR, POLICY, jmdp.Local(), method=replace(SMALL, path=folder), progress=False), folder
 
 
 def test_an_interrupted_run_says_so_and_goes_on(tmp_path, uninterrupted, monkeypatch):
     """Ctrl-C in the second of three chunks."""
     whole, folder = uninterrupted
-    method, work = replace(SMALL, folder=tmp_path / "run"), training_loop.PairReplay.batches
+    method, work = replace(SMALL, path=tmp_path / "run"), training_loop.PairReplay.batches
 
     def batches(self, number, *others):
         if number == 1:
@@ -328,7 +327,7 @@ def test_an_interrupted_run_says_so_and_goes_on(tmp_path, uninterrupted, monkeyp
 def test_a_run_that_is_over_comes_back_at_once(uninterrupted, monkeypatch):
     whole, folder = uninterrupted
     monkeypatch.setattr(training_loop.PairReplay, "batches", lambda *_: pytest.fail("work is done again"))
-    again = jmdp.evaluate(SIMULATOR, POLICY, jmdp.Local(), method=replace(SMALL, folder=folder), progress=False)
+    again = jmdp.evaluate(SIMULATOR, POLICY, jmdp.Local(), method=replace(SMALL, path=folder), progress=False)
     assert bits(again) == bits(whole)
     assert np.array_equal(again.learning.rms, whole.learning.rms, equal_nan=True)
 
@@ -340,7 +339,7 @@ def test_p12_a_folder_of_another_run_is_refused(uninterrupted):
     assert repr(other) == repr(WORLD.model)
     for simulator, method in ((SIMULATOR, replace(SMALL, rank=3)), (TabularSimulator(other), SMALL)):
         with pytest.raises(CheckpointError, match="different simulator, policy, coupling or settings"):
-            jmdp.evaluate(simulator, POLICY, jmdp.Local(), method=replace(method, folder=folder), progress=False)
+            jmdp.evaluate(simulator, POLICY, jmdp.Local(), method=replace(method, path=folder), progress=False)
 
 
 def test_curves_are_lines_of_json_and_files_of_tensorboard(uninterrupted):

@@ -14,8 +14,8 @@ import jmdp
 from jmdp.errors import SettingsError
 from jmdp.methods.neural_gram.encoders import OneHot
 from jmdp.methods.neural_gram.learned_evaluation import _moments
+from jmdp.methods.neural_gram.lookahead_rollouts import PairReplay, Shock
 from jmdp.methods.neural_gram.neural_gram import NeuralGram
-from jmdp.methods.neural_gram.replay import PairReplay, Shock
 from jmdp.methods.neural_gram.training_loop import CHUNK, HeldOutScore, TrainingData, train
 from methods.neural_gram.gram_cases import WORLD, walks
 from reference.table_walks import table_walks

@@ -17,11 +17,10 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import jax
 import numpy as np
 
-from jmdp.base.identity import identity
-from jmdp.methods.neural_gram.checkpoints import Checkpoints
+from jmdp.base.labels import identity
+from jmdp.methods.neural_gram.checkpoints import Checkpoints, Tracker
 from jmdp.methods.neural_gram.encoders import OneHot
 from jmdp.methods.neural_gram.neural_gram import NeuralGram
-from jmdp.methods.neural_gram.tracking import Tracker
 from jmdp.methods.neural_gram.training_loop import CHUNK, TrainingData, train
 from methods.neural_gram.gram_cases import WORLD, walks
 

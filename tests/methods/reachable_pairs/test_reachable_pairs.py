@@ -67,7 +67,7 @@ def test_intervals_contain_the_answers_of_exact_pairs(models):
             cuts += bool(here.certificate.covariance_error.max() > 1e-6)
     print(f"{models} models: {dict(outcomes)}, {cuts} of {4 * models} really cut")
     assert cuts >= 1.2 * models
-    assert min(outcomes[jmdp.Outcome.CONVERGED], outcomes[jmdp.Outcome.BUDGET_EXHAUSTED]) >= models
+    assert min(outcomes[jmdp.results.Outcome.CONVERGED], outcomes[jmdp.results.Outcome.BUDGET_EXHAUSTED]) >= models
 
 
 def test_intervals_contain_exact_rationals():
@@ -220,7 +220,7 @@ def test_the_lazy_grid_is_the_grid(policy):
         here = jmdp.evaluate(
             lazy.model, lazy.policies[policy], jmdp.Local(), method=jmdp.ReachablePairs(cell, tolerance=0.1)
         )
-        assert here.outcome is jmdp.Outcome.CONVERGED
+        assert here.outcome is jmdp.results.Outcome.CONVERGED
         assert here.states.names == (str(cell),)
         assert violations(here, there, table.model.states.index(f"{cell[0]},{cell[1]}")) == []
 
@@ -294,7 +294,7 @@ def test_more_than_rounding_allows_ends_as_stalled(discount):
         model = jmdp.LazyJMDP(table, discount, 1.0)
         method = jmdp.ReachablePairs(0, tolerance=1e-12, max_states=300)
         result = jmdp.evaluate(model, lambda n: [0.5, 0.5], jmdp.Local(), method=method, throw=False)
-        assert result.outcome in (jmdp.Outcome.STALLED, jmdp.Outcome.BUDGET_EXHAUSTED)
+        assert result.outcome in (jmdp.results.Outcome.STALLED, jmdp.results.Outcome.BUDGET_EXHAUSTED)
         assert result.mean_interval(0, 0).low <= 0.0 <= result.mean_interval(0, 0).high
 
 
@@ -331,7 +331,7 @@ def test_budgets_end_it_with_an_interval_that_holds(monkeypatch):
     truth = jmdp.evaluate(world.model, policy, jmdp.Local())
     state = world.model.states.index("4,3")
     for method in (
-        jmdp.ReachablePairs("4,3", seconds=0.0),
+        jmdp.ReachablePairs("4,3", max_seconds=0.0),
         jmdp.ReachablePairs("4,3", max_states=7),
         jmdp.ReachablePairs("4,3", memory_budget=1),
     ):

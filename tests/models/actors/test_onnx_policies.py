@@ -15,7 +15,7 @@ import onnx_networks as nets
 from jmdp.base.labels import Labels
 from jmdp.errors import PolicyError
 from jmdp.models.actors.as_policy import as_policy
-from jmdp.models.actors.onnx_policies import onnx_session
+from jmdp.models.actors.trained_policies import onnx_session
 
 ort = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")

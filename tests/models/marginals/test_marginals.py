@@ -154,7 +154,7 @@ def test_probabilities_are_stored_as_given():
     loose = Marginals([[2]], [0.5, 0.5 + 2e-7], [0, 1], [0, 0], 0.5)
     assert loose.prob.tolist() == [0.5, 0.5 + 2e-7]
     assert abs(loose.outcomes(0, 0).prob.sum() - 1) < 1e-15
-    for rule in (jmdp.CommonUniform(), jmdp.Product()):
+    for rule in (jmdp.models.CommonUniform(), jmdp.models.Product()):
         assert abs(jmdp.couple(loose, rule).prob.sum() - 1) < 1e-15
         assert jmdp.couple(loose, rule).normalised == 0
     rng = np.random.default_rng(0)

@@ -39,7 +39,7 @@ def assert_exact_gaps_are_those_of_the_environment(env, discount, states, sample
             env, policy=lambda s: int(follow[s]), actions=actions, seed=1, discount=discount, precision=1e-9,
             max_samples=samples, horizon=int(np.log(1e-5) / np.log(discount)), progress=False,
         )  # fmt: skip
-        gaps = found.draws.returns[:, 0] - found.draws.returns[:, 1]
+        gaps = found.summary.samples.returns[:, 0] - found.summary.samples.returns[:, 1]
         expected = exact.gap(state, *actions)
         squares = (gaps - gaps.mean()) ** 2
         assert len(gaps) == samples

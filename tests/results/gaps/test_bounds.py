@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from jmdp.base.interval import ANYWHERE, Interval
 from jmdp.errors import SettingsError
-from jmdp.results.gaps import canonical, touching
+from jmdp.results.gaps import canonical
 from jmdp.results.gaps.bounds import cantelli, cdf_bounds, cvar_bounds
 from reference.discrete_distributions import Discrete, hull, points, random_distribution, random_problem
 
@@ -201,16 +201,16 @@ def test_touching_polynomials_stay_on_their_side():
         low, high = (F(-4) if rng.random() < 0.5 else None), (F(4) if rng.random() < 0.5 else None)
         x = F(int(rng.integers(-200, 200)) * 2 + 1, 128)
         inside = [t for t in grid if (low is None or t >= low) and (high is None or t <= high)] + [x, *inner]
-        nodes = touching.Nodes(tuple(inner), low, high)
-        upper, lower = touching.step(x, nodes)
-        kinked = touching.shortfall_below(x, nodes)
+        nodes = canonical.Nodes(tuple(inner), low, high)
+        upper, lower = canonical.step(x, nodes)
+        kinked = canonical.shortfall_below(x, nodes)
         for t in inside:
-            assert touching.evaluated(upper, t) >= (t <= x)
-            assert touching.evaluated(lower, t) <= (t < x)
-            assert touching.evaluated(kinked, t) <= max(x - t, F(0))
+            assert canonical.evaluated(upper, t) >= (t <= x)
+            assert canonical.evaluated(lower, t) <= (t < x)
+            assert canonical.evaluated(kinked, t) <= max(x - t, F(0))
         if len(inner) > 1:
-            eta, q = touching.shortfall_above(inner[len(inner) // 2 - 1], nodes)
-            assert all(touching.evaluated(q, t) >= max(eta - t, F(0)) for t in [*inside, eta])
+            eta, q = canonical.shortfall_above(inner[len(inner) // 2 - 1], nodes)
+            assert all(canonical.evaluated(q, t) >= max(eta - t, F(0)) for t in [*inside, eta])
 
 
 def test_bad_nodes_cost_sharpness_and_never_truth(monkeypatch):
@@ -230,12 +230,12 @@ def test_bad_nodes_cost_sharpness_and_never_truth(monkeypatch):
 
 
 def test_nodes_that_prove_nothing_are_refused():
-    x, outside, twice = F(0), touching.Nodes((F(-3),), F(-2)), touching.Nodes((F(1), F(1)))
-    for nodes in (outside, twice, touching.Nodes((x,)), touching.Nodes((F(1),), x)):
-        assert touching.step(x, nodes) is None
-        assert touching.shortfall_below(x, nodes) is None
-    assert touching.shortfall_above(F(-1), outside) is None
-    assert touching.shortfall_above(F(5), touching.Nodes((F(1), F(2)))) is None
+    x, outside, twice = F(0), canonical.Nodes((F(-3),), F(-2)), canonical.Nodes((F(1), F(1)))
+    for nodes in (outside, twice, canonical.Nodes((x,)), canonical.Nodes((F(1),), x)):
+        assert canonical.step(x, nodes) is None
+        assert canonical.shortfall_below(x, nodes) is None
+    assert canonical.shortfall_above(F(-1), outside) is None
+    assert canonical.shortfall_above(F(5), canonical.Nodes((F(1), F(2)))) is None
 
 
 def test_intervals_are_taken_at_their_conservative_ends():

@@ -15,7 +15,7 @@ from jmdp.errors import SettingsError
 FOUR = Interval(-4.0, 4.0)
 
 
-def distribution(kind=jmdp.GapDistribution, slack=0.0, support=FOUR):
+def distribution(kind=jmdp.results.GapDistribution, slack=0.0, support=FOUR):
     """Masses ½ in [−2, −1], ¼ exactly at 0, ¼ in [1, 3]."""
     low, high = np.array([-2.0, 0.0, 1.0]), np.array([-1.0, 0.0, 3.0])
     return kind(low, high, np.array([-1.5, 0.0, 2.0]), np.array([0.5, 0.25, 0.25]), slack, support)
@@ -81,7 +81,7 @@ def test_superiority_keeps_ties_apart():
     close(distribution().superiority(), 0.25, 0.25, 0.25)
     close(distribution().ties(), 0.25, 0.25, 0.25)
     close(distribution().inferiority(), 0.5, 0.5, 0.5)
-    zero = jmdp.GapDistribution.zero()
+    zero = jmdp.results.GapDistribution.zero()
     assert (zero.superiority(), zero.ties(), zero.inferiority()) == (0.0, 1.0, 0.0)
     assert zero.cvar(0.3) == zero.quantile(0.3) == 0.0
 
@@ -91,7 +91,7 @@ def test_it_prints_and_travels():
     assert text.startswith("The mean gap is ")
     assert "  outer bounds   [-4, 4]\n  P(gap > 0)     0.250000000000000 ± 2e-15\n" in text
     assert "  95% quantile   2.0 in [1.0, 3.0]\n" in text
-    assert "P(gap" not in repr(distribution(jmdp.Distribution))
+    assert "P(gap" not in repr(distribution(jmdp.results.Distribution))
     again = pickle.loads(pickle.dumps(distribution()))
     assert again.cdf(0.0) == 0.75
     with pytest.raises(ValueError, match="read-only"):
@@ -99,16 +99,16 @@ def test_it_prints_and_travels():
 
 
 def test_estimates_are_floats_that_know_their_interval():
-    estimate = jmdp.Estimate(1.0, 0.5, 2.0)
+    estimate = jmdp.results.Estimate(1.0, 0.5, 2.0)
     assert isinstance(estimate, float)
     assert estimate + 1 == 2.0
     assert type(estimate + 1) is float
     assert estimate.interval == Interval(0.5, 2.0)
     assert repr(estimate) == "1.0 in [0.5, 2.0]"
-    assert repr(jmdp.Estimate(1.0, 1 - 2**-30, 1 + 1e-10)) == "1.0000000000 ± 1.0e-09"
-    assert repr(jmdp.Estimate(1.0, 1 - 1.1e-9, 1.0)) == "1.000000000 ± 2e-09"
-    assert repr(jmdp.Estimate(1.0, 1 - 9.4e-9, 1.0)) == "1.000000000 ± 1.0e-08"
-    assert repr(jmdp.Estimate(1.0, 1.0, 1.0)) == "1"
+    assert repr(jmdp.results.Estimate(1.0, 1 - 2**-30, 1 + 1e-10)) == "1.0000000000 ± 1.0e-09"
+    assert repr(jmdp.results.Estimate(1.0, 1 - 1.1e-9, 1.0)) == "1.000000000 ± 2e-09"
+    assert repr(jmdp.results.Estimate(1.0, 1 - 9.4e-9, 1.0)) == "1.000000000 ± 1.0e-08"
+    assert repr(jmdp.results.Estimate(1.0, 1.0, 1.0)) == "1"
     assert f"{estimate:.2f}" == "1.00"
     again = pickle.loads(pickle.dumps(estimate))
     assert (again, again.low, again.high) == (1.0, 0.5, 2.0)

@@ -33,7 +33,7 @@ def test_equal_policies_have_correlation_one(method):
         if own is not None and own.low > 0:
             one += 1
             assert gap.correlation == 1.0
-            assert gap.correlation_interval == jmdp.Interval(1.0, 1.0)
+            assert gap.correlation_interval == jmdp.results.Interval(1.0, 1.0)
             assert "correlation  1" in str(gap).split("\n  ")
         else:
             assert gap.correlation == 1.0 or math.isnan(gap.correlation)

@@ -14,7 +14,7 @@ from jmdp.errors import UnavailableError, UndecidedError
 from jmdp.results.gaps.bounds import cantelli
 from jmdp.results.gaps.gap import Gap
 
-YES, NO, UNKNOWN = jmdp.Verdict.YES, jmdp.Verdict.NO, jmdp.Verdict.UNKNOWN
+YES, NO, UNKNOWN = jmdp.results.Verdict.YES, jmdp.results.Verdict.NO, jmdp.results.Verdict.UNKNOWN
 
 
 def bandit(coupling, policy="first", discount=0.9):
@@ -39,7 +39,7 @@ def test_gap_is_antisymmetric_and_nothing_against_itself():
     assert forth.correlation == back.correlation
     same = result.gap("3", "order 4", "order 4")
     assert (same.mean, same.variance, same.std) == (0.0, 0.0, 0.0)
-    assert same.mean_interval == same.variance_interval == jmdp.Interval(0.0, 0.0)
+    assert same.mean_interval == same.variance_interval == jmdp.results.Interval(0.0, 0.0)
     assert same.inferiority_bound() == 1.0
 
 
@@ -62,13 +62,13 @@ def test_cantelli_is_taken_at_the_conservative_end():
         mean=0.5,
         variance=1.0,
         correlation=0.0,
-        mean_interval=jmdp.Interval(0.4, 0.6),
-        variance_interval=jmdp.Interval(0.9, 1.1),
+        mean_interval=jmdp.results.Interval(0.4, 0.6),
+        variance_interval=jmdp.results.Interval(0.9, 1.1),
         correlation_interval=None,
     )
     assert gap.inferiority_bound() == pytest.approx(1.1 / (1.1 + 0.16))
     assert gap.inferiority_bound() >= 1.1 / (1.1 + 0.4**2)
-    unsure = dataclasses.replace(gap, mean_interval=jmdp.Interval(-0.1, 1.1))
+    unsure = dataclasses.replace(gap, mean_interval=jmdp.results.Interval(-0.1, 1.1))
     assert unsure.inferiority_bound() == 1.0
     assert unsure.is_better() is UNKNOWN
 
@@ -87,7 +87,7 @@ def test_cantelli_closed_form_and_edges():
 )
 def test_intervals_answer_in_three_values(threshold, answer):
     """The quantity lies in [1, 2]; it is > 0.99, may or may not be > 1, and is not > 2."""
-    assert jmdp.Interval(1.0, 2.0).exceeds(threshold) is answer
+    assert jmdp.results.Interval(1.0, 2.0).exceeds(threshold) is answer
 
 
 def test_unknown_is_neither_true_nor_false():
@@ -98,11 +98,11 @@ def test_unknown_is_neither_true_nor_false():
 
 
 def test_intervals_are_rounded_outwards():
-    interval = jmdp.Interval.around(1.0, 1e-17)
+    interval = jmdp.results.Interval.around(1.0, 1e-17)
     assert interval.low < 1.0 < interval.high
     assert 1.0 in interval
     assert 2.0 not in interval
-    assert jmdp.Interval.around(1.0, 0.0) == jmdp.Interval(1.0, 1.0)
+    assert jmdp.results.Interval.around(1.0, 0.0) == jmdp.results.Interval(1.0, 1.0)
     assert interval.width == interval.high - interval.low
 
 
@@ -144,7 +144,7 @@ def test_correlation_interval_holds_the_correlation():
     assert math.isclose(gap.std**2, gap.variance)
     still = jmdp.worlds.windy_gridworld(2, 2, gust=0.0)
     flat = jmdp.evaluate(still.model, still.policies["goal_directed"], jmdp.Local()).gap(2, 0, 1)
-    assert flat.correlation_interval == jmdp.Interval(-1.0, 1.0)
+    assert flat.correlation_interval == jmdp.results.Interval(-1.0, 1.0)
     assert math.isnan(flat.correlation)
 
 

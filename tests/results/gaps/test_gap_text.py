@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jmdp
-from jmdp import Interval
+from jmdp.results import Interval
 from jmdp.results.gaps.distribution import GapDistribution
 from jmdp.results.gaps.gap import Gap
 
@@ -103,7 +103,7 @@ def test_missing_numbers_say_why():
 def test_an_evaluation_says_what_it_is_of():
     world = jmdp.worlds.inventory(4)
     rules = {"old": world.policies["base_stock"], "new": world.policies["never"]}
-    text = repr(jmdp.evaluate(world.model, rules, jmdp.Local(), start=world.start))
+    text = repr(jmdp.evaluate(world.model, rules, jmdp.Local(), starts=world.start))
     assert text.startswith("From the start distribution, old earns ")
     assert "Means and covariances of the returns of 2 policies in 6 states, certified\n" in text
 

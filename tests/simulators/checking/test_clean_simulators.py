@@ -7,7 +7,7 @@ import pytest
 
 import jmdp
 from jmdp.base.luck import Shock
-from jmdp.simulators.checking.quick_check import quick_check
+from jmdp.simulators.checking.visits import quick_check
 from jmdp.testing import check_simulator
 from registry.adapters import ADAPTERS, gym
 

@@ -10,7 +10,7 @@ import pytest
 
 import jmdp
 from jmdp.errors import SimulatorError
-from jmdp.results.outcome import Outcome
+from jmdp.results.certificate import Outcome
 from jmdp.testing import check_simulator
 
 gymnasium = pytest.importorskip("gymnasium")
@@ -252,5 +252,5 @@ def test_equal_returns_under_a_policy_that_draws_are_not_one_future():
     env = gymnasium.make("MountainCar-v0")
     env.reset(seed=0)
     found = jmdp.compare(env, policy="uniform", discount=0.5, seed=0, max_samples=80, progress=False)
-    assert found.draws.complete.one_future  # −1 in every step
+    assert found.summary.samples.complete.one_future  # −1 in every step
     assert found.outcome is Outcome.BUDGET_EXHAUSTED

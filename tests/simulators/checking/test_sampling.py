@@ -14,7 +14,7 @@ import jmdp
 from jmdp.errors import PolicyError, SimulatorError
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators import FunctionSimulator, Simulator, Step, action_labels
-from jmdp.simulators.rollouts import RolloutPlan, paired_draws
+from jmdp.simulators.rollouts.rollouts import RolloutPlan, paired_draws
 
 COUPLINGS = [jmdp.Local(), jmdp.Synchronous(), jmdp.Independent()]
 
@@ -175,7 +175,7 @@ def test_policies_whose_steps_draw_differently_are_reported_once(kind, coupling)
     said = [str(warning.message) for warning in caught if "do not share all random numbers" in str(warning.message)]
     assert len(said) == matters or (coupling == jmdp.Local() and kind is SwappedCalls)
     plan = found.continue_with.question.work
-    assert (plan(0, 64, (0, 1), True).returns == found.draws.complete.returns).all()
+    assert (plan(0, 64, (0, 1), True).returns == found.summary.samples.complete.returns).all()
 
 
 @pytest.mark.parametrize("coupling", COUPLINGS)
@@ -307,7 +307,9 @@ def test_a_policy_with_memory_is_refused_on_tables_too():
 def test_a_policy_may_keep_a_cache():
     known = {}
     found = compared(Store(), policy=lambda stock: known.setdefault(stock, int(stock < 4)))
-    assert np.array_equal(found.draws.returns, compared(Store(), policy=lambda stock: int(stock < 4)).draws.returns)
+    assert np.array_equal(
+        found.summary.samples.returns, compared(Store(), policy=lambda stock: int(stock < 4)).summary.samples.returns
+    )
 
 
 # ------------------------------------------------------------------------------------------- drawn once more
@@ -331,9 +333,9 @@ def test_checks_change_no_bit(coupling):
     before = np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
     three = [compared(Store(), policy=lambda stock, rng: int(rng.integers(3)), coupling=coupling) for _ in range(3)]
     for found in three:
-        assert found.horizon == 31
-        assert np.array_equal(found.draws.returns, plain.returns)
-        assert found.draws.steps == plain.steps
+        assert found.summary.horizon == 31
+        assert np.array_equal(found.summary.samples.returns, plain.returns)
+        assert found.summary.samples.steps == plain.steps
     assert np.array_equal(before[0], np.random.get_state()[1])  # noqa: NPY002
     assert before[1] == random.getstate()
 
@@ -347,7 +349,7 @@ def test_checks_are_a_small_part_of_the_first_batch():
             return super().step(stock, action, shock)
 
     found = compared(Counted())
-    assert Counted.calls - found.draws.steps <= 25 + 2 * found.draws.steps / 64 + 93
+    assert Counted.calls - found.summary.samples.steps <= 25 + 2 * found.summary.samples.steps / 64 + 93
 
 
 def test_draws_while_jax_traces_are_refused():

@@ -15,7 +15,7 @@ from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
 from jmdp.errors import SettingsError, SimulatorError, UnavailableError
 from jmdp.simulators.checking.draw_log import draws_of, out_of_step
-from jmdp.simulators.checking.quick_check import quick_check
+from jmdp.simulators.checking.visits import quick_check
 from jmdp.simulators.digests import digest_of
 from jmdp.simulators.simulator import Simulator, Step
 from jmdp.testing import Finding, check_simulator
@@ -645,6 +645,37 @@ def test_where_actions_fall_out_of_step():
     assert "/" not in finding.message  # names of files, not where they are
     assert "shock.derived" in finding.message
     assert str(finding).startswith("out of step: ")
+
+
+def test_branches_that_forget_what_an_episode_remembers_are_found():
+    """Only `advance` counts steps, and only a large count matters: no single step shows it."""
+
+    class Ageing(Toy):
+        class Place:
+            def __init__(self, x, age=0):
+                self.x, self.age = x, age
+
+        def start(self, shock):
+            return self.Place(4)
+
+        def digest(self, state):
+            return digest_of(state.x)
+
+        def observe(self, state):
+            return state.x
+
+        def step(self, state, action, shock):
+            x = (state.x + action - 1) % 9
+            return Step(shock.uniform() + x + (state.age > 4), self.Place(x), False)
+
+        def advance(self, state, action, shock):
+            reward, after, terminated = self.step(state, action, shock)
+            after.age = state.age + 1
+            return Step(reward, after, terminated)
+
+    finding = only(check_simulator(Ageing(), steps=10))
+    assert (finding.kind, finding.fault) == ("branches differ", True)
+    assert "a branch continues differently from the episode itself" in finding.message
 
 
 def test_uneven_luck_in_separate_code_is_a_notice():

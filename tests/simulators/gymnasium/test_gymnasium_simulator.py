@@ -15,8 +15,8 @@ import pytest
 
 from jmdp.base.luck import Shock
 from jmdp.errors import JMDPError, LabelError, SettingsError, SimulatorError, UnavailableError
+from jmdp.simulators.adapters.gymnasium.gymnasium_simulator import GymnasiumSimulator
 from jmdp.simulators.digests import digest_of
-from jmdp.simulators.gymnasium.gymnasium_simulator import GymnasiumSimulator
 from jmdp.testing import check_simulator
 
 gym = pytest.importorskip("gymnasium")

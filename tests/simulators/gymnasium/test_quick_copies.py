@@ -11,7 +11,7 @@ import jmdp
 from jmdp.base.luck import Shock
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators import GymnasiumSimulator
-from jmdp.simulators.rollouts import RolloutPlan, paired_draws
+from jmdp.simulators.rollouts.rollouts import RolloutPlan, paired_draws
 
 gym = pytest.importorskip("gymnasium")
 NAMES = ["CartPole-v1", "FrozenLake-v1", "Acrobot-v1", "Taxi-v4", "Blackjack-v1"]

@@ -12,8 +12,8 @@ import pytest
 import jmdp
 from jmdp.base.luck import Shock
 from jmdp.errors import SimulatorError
+from jmdp.simulators.adapters.gymnasium.gymnasium_simulator import GymnasiumSimulator
 from jmdp.simulators.digests import digest_of
-from jmdp.simulators.gymnasium.gymnasium_simulator import GymnasiumSimulator
 
 gym = pytest.importorskip("gymnasium")
 
@@ -148,7 +148,7 @@ def test_the_users_environment_is_left_where_it_stood():
         jmdp.compare(simulator, policy=lambda obs: 1, seed=0, discount=0.5, max_samples=8, horizon=4) for _ in range(2)
     ]
     assert (env.core.place, env.np_random) == (place, generator)
-    assert comparisons[0].draws.returns.tolist() == comparisons[1].draws.returns.tolist()
+    assert comparisons[0].summary.samples.returns.tolist() == comparisons[1].summary.samples.returns.tolist()
 
 
 def test_an_environment_that_was_not_reset_begins_a_new_episode():

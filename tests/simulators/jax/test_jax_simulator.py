@@ -17,16 +17,16 @@ from scipy import stats
 import jmdp
 from jmdp.base.luck import Shock
 from jmdp.errors import PolicyError, SettingsError, SimulatorError
-from jmdp.simulators.draws import ENDED
-from jmdp.simulators.rollouts import RolloutPlan
+from jmdp.simulators.rollouts.draws import ENDED
+from jmdp.simulators.rollouts.rollouts import RolloutPlan
 
 jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 
-from jmdp.simulators.jax.gymnax import GymnaxSimulator  # noqa: E402
-from jmdp.simulators.jax.jax_simulator import JaxSimulator  # noqa: E402
-from jmdp.simulators.jax.rollouts import Request  # noqa: E402
-from jmdp.simulators.jax.words import digest_words, inverted  # noqa: E402
+from jmdp.simulators.adapters.jax.gymnax import GymnaxSimulator  # noqa: E402
+from jmdp.simulators.adapters.jax.jax_simulator import JaxSimulator  # noqa: E402
+from jmdp.simulators.adapters.jax.lockstep import digest_words, inverted  # noqa: E402
+from jmdp.simulators.adapters.jax.rollouts import Request  # noqa: E402
 
 COUPLINGS = [
     coupling(luck)
@@ -406,8 +406,8 @@ def test_samples_do_not_depend_on_how_many_are_drawn(tiny):
 
 POLE = """
 import jax, jax.numpy as jnp, jmdp
-from jmdp.simulators.jax.jax_simulator import JaxSimulator
-from jmdp.simulators.rollouts import RolloutPlan
+from jmdp.simulators.adapters.jax.jax_simulator import JaxSimulator
+from jmdp.simulators.rollouts.rollouts import RolloutPlan
 def step(key, state, action):
     angle, speed = state
     speed = speed + 0.3 * jnp.sin(angle) + 0.2 * (action - 0.5) + 0.1 * jax.random.normal(key)
@@ -590,6 +590,6 @@ def test_equal_sums_of_other_steps_are_ties_at_discount_1():
     simulator = JaxSimulator(step, 2)
     settings = {"policy": lambda state: jnp.array([0.5, 0.5]), "seed": 0, "max_samples": 200, "horizon": 5}
     found = jmdp.compare(simulator, state=jnp.int32(0), discount=1.0, **settings)
-    assert np.array_equal(found.draws.returns, np.ones((found.samples, 2)))
+    assert np.array_equal(found.summary.samples.returns, np.ones((found.samples, 2)))
     assert found.superiority(0, 1).high < 0.05
     assert found.superiority(1, 0).high < 0.05

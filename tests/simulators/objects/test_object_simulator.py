@@ -31,7 +31,7 @@ from jmdp.base.luck import Shock, Usage
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators import ObjectSimulator
 from jmdp.simulators.checking.probe import SavedGenerator
-from jmdp.simulators.rollouts import RolloutPlan, paired_draws
+from jmdp.simulators.rollouts.rollouts import RolloutPlan, paired_draws
 
 pytestmark = pytest.mark.filterwarnings("ignore:ShopWithEntities.demand makes a generator of its own")
 
@@ -200,7 +200,7 @@ def test_values_of_actions():
     one = jmdp.compare(free, actions={"none": 0, "many": 3}, **rules)
     other = jmdp.compare(named, **rules | {"policy": lambda stock: "many" if stock < 6 else "none"})
     assert "copied by pickle" in repr(free)
-    assert list(one.actions) == list(other.actions) == ["none", "many"]
+    assert list(one.alternatives) == list(other.alternatives) == ["none", "many"]
 
 
 def test_the_current_state_of_an_object_of_your_own():

@@ -49,7 +49,10 @@ def test_report_of_randomness_and_starts():
 
 
 def test_report_of_a_copy_that_failed():
-    assert "not by its methods get_state and set_state: a copy continues diff" in simulator_of(WronglySavingShop).report
+    assert (
+        "not by its methods get_state and set_state: a branch continues differently"
+        in simulator_of(WronglySavingShop).report
+    )
 
 
 def test_growth_is_measured_and_named():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jmdp
-from jmdp.simulators.tabulation.row_error import chance_of, mean_distance, return_error, row_error
+from jmdp.simulators.tabulation.joint_rows import chance_of, mean_distance, return_error, row_error
 from sample_models import random_problem
 
 

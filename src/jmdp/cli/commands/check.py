@@ -8,10 +8,9 @@ from typing import Annotated, Any, ClassVar
 import tyro
 
 from jmdp.base.settings import whole_number
-from jmdp.cli.command import Exit, aside, print_json, show
+from jmdp.cli.command import Actions, Exit, TruncatedEnds, aside, print_json, show
 from jmdp.cli.environments import ACTIONS_HELP, Environment, EnvName, environment
 from jmdp.cli.loading import Loading
-from jmdp.cli.options import Actions, TruncatedEnds
 from jmdp.simulators.simulator import Simulator
 from jmdp.testing import check_model, check_simulator
 

@@ -9,16 +9,15 @@ from typing import Annotated, Any, ClassVar
 import tyro
 
 import jmdp
-from jmdp.cli.choices import CouplingName, coupling_of
-from jmdp.cli.command import Exit, aside, print_json, show
+from jmdp.cli.command import Actions, Exit, Optionally, PolicyDraws, TruncatedEnds, aside, print_json, show
 from jmdp.cli.environments import ACTIONS_HELP, Environment, EnvName, environment
-from jmdp.cli.options import Actions, Optionally, PolicyDraws, TruncatedEnds
+from jmdp.cli.loading import CouplingName, coupling_of
+from jmdp.cli.options import Sampling, sampling_record
 from jmdp.cli.policy_files import FILES_HELP
-from jmdp.cli.sampling_options import Sampling, sampling_record
 from jmdp.comparisons.compare import compare
-from jmdp.comparisons.comparison import Comparison
+from jmdp.comparisons.comparison import ActionComparison
 from jmdp.errors import SettingsError
-from jmdp.results.outcome import Outcome
+from jmdp.results.certificate import Outcome
 from jmdp.simulators.simulator import Simulator
 
 _POLICY = (
@@ -87,7 +86,7 @@ class Compare(Sampling):
             return Exit.INTERRUPTED
         return Exit.YES if found.decided else Exit.NO
 
-    def _compared(self, chosen: Environment, simulator: Simulator) -> Comparison:
+    def _compared(self, chosen: Environment, simulator: Simulator) -> ActionComparison:
         if self.discount is None and simulator.discount is None:
             raise SettingsError(f"{simulator!r} has no discount. Give one, e.g. --discount 0.99.")
         reset_seed = self.seed if self.reset_seed is None else self.reset_seed
@@ -107,7 +106,7 @@ class Compare(Sampling):
         )
 
 
-def _record(found: Comparison) -> dict[str, Any]:
+def _record(found: ActionComparison) -> dict[str, Any]:
     """Return the contents of the table and the settings behind them."""
 
     def regret(action: str) -> dict[str, Any]:
@@ -121,12 +120,12 @@ def _record(found: Comparison) -> dict[str, Any]:
     return {
         **sampling_record(found),
         "policy": found.policy,
-        "steps_spared": found.draws.shared_steps,
+        "steps_spared": found.summary.samples.shared_steps,
         "unseen": found.unseen,
         "break_even": found.break_even,
-        "tie_tolerance": found.tie_tolerance,
+        "tie_tolerance": float(found.summary.assume.tie_tolerance),
         "actions": [
-            {"action": action, **found.beside_leader(action), "regret": regret(action)} for action in found.actions
+            {"action": action, **found.beside(action), "regret": regret(action)} for action in found.alternatives
         ],
         "jmdp": jmdp.__version__,
     }

@@ -12,16 +12,14 @@ import tyro
 
 from jmdp.base.settings import short
 from jmdp.base.whole_files import replacement, reserved
-from jmdp.cli.command import Exit, aside, print_json, show, writing
+from jmdp.cli.command import Exit, Flag, Optionally, aside, print_json, show, writing
 from jmdp.cli.environments import Environment
-from jmdp.cli.episode_options import EpisodeSampling, start_states
-from jmdp.cli.options import Flag, Optionally
+from jmdp.cli.options import EpisodeSampling, sampling_record, start_states
 from jmdp.cli.policy_files import FILES_HELP
-from jmdp.cli.sampling_options import sampling_record
 from jmdp.comparisons.compare_policies import compare_policies
 from jmdp.comparisons.policy_comparison import PolicyComparison
 from jmdp.errors import SettingsError
-from jmdp.results.outcome import Outcome
+from jmdp.results.certificate import Outcome
 
 _POLICIES = (
     "Two or more policies, each as NAME=POLICY, or as POLICY, which is then also its name. A policy is uniform; an "
@@ -145,5 +143,5 @@ def _record(found: PolicyComparison) -> dict[str, Any]:
             "correlation": pairing.correlation,
             "shares": pairing.shares,
         },
-        "policies": [{"policy": name, **found.beside_reference(name)} for name in found.policies],
+        "policies": [{"policy": name, **found.beside(name)} for name in found.policies],
     }

@@ -9,20 +9,17 @@ from typing import Annotated, Any, ClassVar
 import tyro
 
 import jmdp
-from jmdp.cli.command import Exit, aside, print_json, show
+from jmdp.cli.command import Actions, Exit, Optionally, aside, print_json, show
 from jmdp.cli.environments import ACTIONS_HELP, EnvName, environment
-from jmdp.cli.episode_options import StartStates, start_states
-from jmdp.cli.loading import LoadingPolicies
-from jmdp.cli.options import Actions, Optionally
+from jmdp.cli.loading import LoadingPolicies, Reporting
+from jmdp.cli.options import StartStates, start_states
 from jmdp.cli.policy_files import FILES_HELP
-from jmdp.cli.reporting import Reporting
 from jmdp.errors import SettingsError
-from jmdp.results.outcome import Outcome
-from jmdp.reviewing import review
-from jmdp.reviews.lookahead_values import LookaheadValues
+from jmdp.results.certificate import Outcome
+from jmdp.reviews.playing import review
 from jmdp.reviews.review import Review
 from jmdp.reviews.reviews import Reviews
-from jmdp.reviews.rollout_values import RolloutValues
+from jmdp.reviews.rollout_values import LookaheadValues, RolloutValues
 
 _POLICY = (
     "uniform; an action by name or number, taken in every step; comma-separated actions, one per state, 0,3,3,1; a "

@@ -11,29 +11,25 @@ from typing import Annotated, Any, ClassVar
 
 import tyro
 
-from jmdp.cli.choices import coupling_of
-from jmdp.cli.command import Exit, aside, print_json, show
+from jmdp.cli.command import Exit, Optionally, aside, print_json, show
 from jmdp.cli.environments import environment
-from jmdp.cli.loading import LoadingPolicies
-from jmdp.cli.options import Optionally
-from jmdp.cli.reporting import Reporting
-from jmdp.cli.study_file import StudyFile
-from jmdp.cli.study_states import study_states
+from jmdp.cli.loading import LoadingPolicies, Reporting, coupling_of
+from jmdp.cli.study_file import StudyFile, study_states
 from jmdp.distribute.pools import Pool
 from jmdp.errors import SettingsError
 from jmdp.statistics.assumptions import Assumptions
+from jmdp.studies.running import study
 from jmdp.studies.study import Study
-from jmdp.studying import study
 
 _ASSUMED = tuple(Assumptions.__dataclass_fields__)
-_PASSED_ON = ("budget", "indifference", "confidence", "horizon", "discount")
+_PASSED_ON = ("max_samples", "indifference", "confidence", "horizon", "discount")
 
 _FILE = (
     "Settings in TOML. Required: env, an environment as for jmdp compare; policy, or a table [policies] to compare "
     'whole policies; states, which is "all" (of a table, or of a Gymnasium environment whose state is a number), a '
     'list of states by name or number, "file.py:name" (a list, a dictionary from labels to states, or a function that '
     "returns one), or { visited = 200, every = 25 } for states that the policy visits. Optional: actions, seed, "
-    "discount, budget, indifference, confidence, horizon, reward_bound, return_range, largest_loss, rarest, "
+    "discount, max_samples, indifference, confidence, horizon, reward_bound, return_range, largest_loss, rarest, "
     'tie_tolerance, coupling, policy_luck, truncated_ends, and pool, a number of worker processes or "ray".'
 )
 

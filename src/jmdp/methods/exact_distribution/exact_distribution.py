@@ -10,31 +10,24 @@ from typing import Any
 
 import numpy as np
 
-from jmdp.base.arrays import Booleans, Floats, Integers
-from jmdp.base.interrupts import deferred_interrupts
-from jmdp.base.machine import Threads, budget, require
+from jmdp.base.arrays import Booleans, Floats, Integers, Scale
+from jmdp.base.machine import Threads, budget, deferred_interrupts, require
 from jmdp.base.progress import sweep_bar
-from jmdp.base.scale import Scale
 from jmdp.base.settings import nonnegative, whole
 from jmdp.errors import NotConvergedError
-from jmdp.methods.covers import COVERS
-from jmdp.methods.exact_distribution.horizon import HorizonPass
-from jmdp.methods.exact_distribution.policy_steps import PolicySteps
-from jmdp.methods.exact_distribution.steps import OUTCOME_BYTES, DistributionSteps
-from jmdp.methods.exact_distribution.sweep import CELL_BYTES, DistributionSweep
-from jmdp.methods.exact_distribution.table import DistributionTable, Gap
+from jmdp.methods.exact_distribution.steps import OUTCOME_BYTES, DistributionSteps, PolicySteps
+from jmdp.methods.exact_distribution.sweep import CELL_BYTES, DistributionSweep, DistributionTable, Gap, HorizonPass
 from jmdp.methods.exact_pairs.exact_pairs import ExactPairs
 from jmdp.methods.exact_pairs.finite_horizon import HorizonRange
 from jmdp.methods.exact_pairs.policy_pairs import PolicyRanges
-from jmdp.methods.method import Method
+from jmdp.methods.method import COVERS, Method
 from jmdp.methods.shared.return_range import ReturnRange
 from jmdp.models.coupling import Coupling
 from jmdp.models.horizon import Horizon
-from jmdp.models.policy import Policies, TabularPolicy
-from jmdp.models.policy_blocks import PolicyBlocks
+from jmdp.models.policy import Policies, StackedTable, TabularPolicy
 from jmdp.models.tabular import TabularJMDP
+from jmdp.results.certificate import Outcome
 from jmdp.results.evaluation import Evaluation
-from jmdp.results.outcome import Outcome
 from jmdp.results.start import with_start
 
 _TIMES = 4
@@ -83,7 +76,7 @@ class ExactDistribution(Method[Evaluation]):
         G = Z(s, a) − Z(s, b) are no wider than this. The Wasserstein distance between the two distributions that
         enclose that of a return or gap, which is the mean width of its intervals, is at most this fraction of its range
         (of its size if it is a single value). Intervals of probabilities at thresholds other than 0 may be wider where
-        the distribution has an atom. With start=…, this is for the returns and gaps from possible start states; all
+        the distribution has an atom. With starts=…, this is for the returns and gaps from possible start states; all
         others are certified too, but may be wider. If rounding alone keeps an interval wider, the outcome is STALLED.
     cells
         Initial number of cells of each distribution. More cells give narrower intervals of quantiles and CVaR.
@@ -132,7 +125,7 @@ class ExactDistribution(Method[Evaluation]):
         pairs = P * (P - 1) / 2
         room = self._room(S, pairs * S * S + P * S + 1, S * (P + pairs))
         moments = ExactPairs(memory_budget=self.memory_budget).on_policies(model, policies, coupling, None, progress)
-        blocks = PolicyBlocks.of([model] * P)
+        blocks = StackedTable.of([model] * P)
         policy = blocks.policy(list(policies.values()))
         scale = Scale.above(model.reward_bound)
         steps = PolicySteps(blocks, policy, coupling, scale, room.for_steps(self.cells))
@@ -154,7 +147,7 @@ class ExactDistribution(Method[Evaluation]):
         scale = Scale.above(max(model.reward_bound, float(np.abs(horizon.final).max())))
         if isinstance(policies, Mapping):
             P = len(policies)
-            blocks = PolicyBlocks.of([model] * P)
+            blocks = StackedTable.of([model] * P)
             at_once = list(zip(*policies.values(), strict=True))
             joint = {ids: blocks.policy(now) for ids, now in {_ids(now): now for now in at_once}.items()}
             together = [joint[_ids(now)] for now in at_once]

@@ -1,22 +1,141 @@
-"""Sweeps over the distributions of all policy-drawn pairs, and the step from these to the requested ones."""
+"""Sweeps over the distributions of all policy-drawn pairs, and the step from these to the requested ones.
+
+Distributions of all returns and gaps, from the bounds that sweeps have computed.
+
+Distributions over a finite horizon: one backward pass over all steps, for any number of cells.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from jmdp.base.arrays import ROUNDOFF, Booleans, Floats, Integers
+from jmdp.base.interval import Interval
 from jmdp.base.machine import Threads
 from jmdp.methods.exact_distribution.steps import DistributionSteps, Steps
-from jmdp.methods.exact_distribution.ties import tie_chances
+from jmdp.methods.exact_distribution.ties import Ties, horizon_tie_chances, tie_chances
+from jmdp.methods.exact_pairs.policy_pairs import PolicyRanges
 from jmdp.methods.kernels.tables import CellLayout, Cells, OutcomeLists
 from jmdp.methods.shared.pair_operator import row_error_units
-from jmdp.methods.shared.shared_randomness import break_point_units
+from jmdp.methods.shared.policy_chain import break_point_units
+from jmdp.methods.shared.return_range import TableRange
 from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
+from jmdp.results.gaps.distribution import Distribution, GapDistribution
+
+Gap = tuple[int, int, int]
+"""A state and two of its alternatives."""
+
+
+@dataclass(frozen=True, eq=False)
+class DistributionTable:
+    """Distributions, in cells, of all returns and gaps of the given actions or policies."""
+
+    steps: DistributionSteps
+    cells: Cells  # of the rows of steps.given, on rewards of size 1
+    slack: float
+    ties: Ties
+    ranges: TableRange | PolicyRanges
+    mean: Floats  # [S, A] or [S, P]
+    solve_again: Callable[[Sequence[Gap], float], DistributionTable]  # for some gaps, to this tolerance
+
+    def refined(self, gaps: Sequence[Gap], tolerance: float) -> DistributionTable:
+        """Distributions of these gaps only, to another tolerance."""
+        some = [gap for gap in gaps if not self.ranges.is_over(gap[0])]
+        return self.solve_again(some, tolerance) if some else self
+
+    def return_distribution(self, s: int, a: int) -> Distribution:
+        """The distribution of Z(s, a)."""
+        if self.ranges.is_over(s):
+            return GapDistribution.zero()
+        masses = self._masses(self.steps.return_row(s, a), forward=True)
+        return Distribution(*_with_mean(*masses, float(self.mean[s, a])), self.slack, self.ranges.of(s, a))
+
+    def gap_distribution(self, s: int, a: int, b: int) -> GapDistribution:
+        """The distribution of Z(s, a) − Z(s, b)."""
+        if self.ranges.is_over(s):
+            return GapDistribution.zero()
+        row, support = self.steps.gap_row(s, min(a, b), max(a, b)), self.ranges.of_gap(s, a, b)
+        at = row - self.steps.first_gap
+        tied = Interval(float(self.ties.least[at]), float(self.ties.most[at]))
+        if tied.low == 1:
+            return GapDistribution.zero()
+        masses = _with_ties(*self._masses(row, forward=a < b), tied.low)
+        mean = float(self.mean[s, a] - self.mean[s, b])
+        return GapDistribution(*_with_mean(*masses, mean), self.slack, support, tied=tied)
+
+    def _masses(self, row: int, *, forward: bool) -> tuple[Floats, Floats, Floats]:
+        """Lower ends, upper ends and masses of one distribution."""
+        atoms, bounds = self.cells.atoms, self.cells.bounds
+        (mass, point), (upper_mass, upper_point) = (
+            (bounds.mass[k, row, : bounds.used[k, row]], bounds.point[k, row, : bounds.used[k, row]]) for k in (0, 1)
+        )
+        # The parts of both lists that have the same rank are the ends of one interval. The lists may differ in masses
+        # that were too small to keep.
+        ranks, upper_ranks = np.cumsum(mass), np.cumsum(upper_mass[::-1])
+        both = min(ranks[-1], upper_ranks[-1]) if ranks.size and upper_ranks.size else 0.0
+        ends = np.setdiff1d(np.minimum(np.union1d(ranks, upper_ranks), both), [0.0])
+        low, high = point[np.searchsorted(ranks, ends)], -upper_point[::-1][np.searchsorted(upper_ranks, ends)]
+        there = slice(int(atoms.used[row]))
+        low = np.concatenate([atoms.low[row, there], low])
+        high = np.maximum(np.concatenate([atoms.high[row, there], high]), low)
+        masses = np.concatenate([atoms.mass[row, there], np.diff(ends, prepend=0.0)])
+        if not forward:
+            low, high = 0.0 - high, 0.0 - low  # subtracted from 0.0 to avoid −0.0
+        low, high = self.steps.scale.restore(low), self.steps.scale.restore(high)
+        hidden = np.where(np.abs([low, high]) < 2.0**-1020, 2.0**-1073, 0.0)  # restoring the scale may underflow
+        low, high = low - hidden[0], high + hidden[1]
+        zero = self.cells.zero[row]
+        if zero == 0.0:
+            return low, high, masses
+        return np.append(low, 0.0), np.append(high, 0.0), np.append(masses, zero)
+
+
+def _with_mean(low: Floats, high: Floats, mass: Floats, mean: float) -> tuple[Floats, Floats, Floats, Floats]:
+    """Ends, point estimates and masses: estimates divide all intervals in one ratio, so that they have this mean."""
+    width = high - low
+    middle = low + 0.5 * width
+    wide = width > 2.0**-20 * width.max(initial=0.0)  # not those that are known up to rounding
+    left = mean - float(mass[~wide] @ middle[~wide])
+    share = (left - float(mass[wide] @ low[wide])) / float(mass[wide] @ width[wide] or 1.0)
+    value = np.where(wide, low + min(max(share, 0.0), 1.0) * width, middle)
+    return low, high, np.clip(value, low, high), mass
+
+
+def _with_ties(low: Floats, high: Floats, mass: Floats, tied: float) -> tuple[Floats, Floats, Floats]:
+    """Move to 0 the mass that is certainly tied, out of intervals that contain 0: only these can contain a tie.
+
+    The share of each interval is unknown. Lower ends lose mass where they are highest and upper ends where they are
+    lowest, so that the distributions of the lower and of the upper ends still enclose the true one.
+    """
+    at_zero = (low == 0) & (high == 0)
+    astride = (low <= 0) & (high >= 0) & ~at_zero
+    moved = min(tied - float(mass[at_zero].sum()), float(mass[astride].sum()))
+    if moved <= 0:
+        return low, high, mass
+    (lower, low_sums), (upper, high_sums) = (_without(moved, ends[astride], mass[astride]) for ends in (-low, high))
+    sums = np.setdiff1d(np.union1d(low_sums, high_sums), [0.0])
+    left = np.diff(sums, prepend=0.0)
+    new_low, new_high = -lower[np.searchsorted(low_sums, sums)], upper[np.searchsorted(high_sums, sums)]
+    others = ~astride
+    return (
+        np.concatenate([low[others], new_low, [0.0]]),
+        np.concatenate([high[others], new_high, [0.0]]),
+        np.concatenate([mass[others], left, [moved]]),
+    )
+
+
+def _without(moved: float, ends: Floats, mass: Floats) -> tuple[Floats, Floats]:
+    """Ends, from the outermost inwards, and cumulative masses after `moved` is removed from the innermost ones."""
+    order = np.argsort(-ends, kind="stable")
+    return ends[order], np.clip(np.cumsum(mass[order]), 0.0, max(math.fsum(mass) - moved, 0.0))
+
 
 CELL_BYTES = 56.0
 """An atom, and a mass and its point in each of the two lists."""
@@ -174,3 +293,71 @@ def _bulk_ahead(steps: Steps, bulk: Floats) -> Floats:
         found[side, 0] = np.minimum.reduceat(np.where(likely, low, math.inf), starts)
         found[side, 1] = np.maximum.reduceat(np.where(likely, high, -math.inf), starts)
     return found
+
+
+_MOST_RANGES = 2_000_000
+"""Largest number of steps times pairs for which exact ties are computed."""
+
+
+class HorizonPass(DistributionSweep):
+    """Distributions of all pairs before the second step, from those after the last one."""
+
+    def __init__(
+        self,
+        model: TabularJMDP,
+        policies: Sequence[TabularPolicy],  # of each step
+        coupling: Coupling,
+        steps: Sequence[DistributionSteps],  # of each step
+        final: Floats,  # [S], values after the last step
+        threads: Threads,
+        interrupted: Callable[[], bool],
+    ) -> None:
+        self.steps, self._threads, self._interrupted = steps[0], threads, interrupted
+        self._later = steps[:0:-1]  # backwards, without the first
+        self._units = max(chance_units(model, policy, coupling, one) for policy, one in _distinct(policies, steps))
+        effective = min(float(len(steps)), 1 / (1 - model.discount) if model.discount < 1 else float(len(steps)))
+        self._narrow = ATOM * max(effective, 1.0) ** 2
+        self._gaps = steps[0].final_gaps(final)
+        low = steps[0].scale.divide(self._gaps.high)
+        slip = 2.0**-50 * np.abs(low) + np.where(self._gaps.high != 0, 1e-300, 0.0)
+        self._final = low - slip, low + slip
+        self.ties, self._given_range = self._ties_and_range(steps)
+
+    def _ties_and_range(self, steps: Sequence[DistributionSteps]) -> tuple[Ties, tuple[Floats, Floats]]:
+        ends = self._final
+        few = len(steps) * self._final[0].size <= _MOST_RANGES
+        ranges = [ends]
+        for one in self._later:
+            ends = one_step(one.drawn, *ends)
+            if few:
+                ranges.append(ends)
+        gaps = self.steps.given.starts.size - 1 - self.steps.first_gap
+        ties = Ties(np.zeros(gaps), np.ones(gaps), np.zeros(ends[0].size, bool))
+        if few:
+            ties = horizon_tie_chances(steps, self._gaps, ranges[::-1], self._units)
+        return ties, one_step(self.steps.given, *ends)
+
+    def __call__(self, cells: int) -> None:
+        """Compute the distributions with this many cells."""
+        low, high = self._final
+        certain = self._gaps.high == 0
+        self._slack, self._cells = 2.0**-1000, cells
+        now = self._distributions = Cells.empty(low.size, 1)
+        now.zero[:] = certain
+        now.atoms.used[:] = now.atoms.mass[:, 0] = ~certain
+        now.atoms.low[:, 0], now.atoms.high[:, 0] = low, high
+        now.bulk[:] = [[low, high], [-high, -low]]
+        spare = [Cells.empty(low.size, cells) for _ in range(min(len(self._later), 2))]
+        ends = low, high
+        for i, steps in enumerate(self._later):
+            ends = one_step(steps.drawn, *ends)
+            self._slack += self._step(steps.drawn, ends, cells, spare[i % 2])
+            self._distributions = spare[i % 2]
+            if self._interrupted():
+                raise KeyboardInterrupt
+
+
+def _distinct(
+    policies: Sequence[TabularPolicy], steps: Sequence[DistributionSteps]
+) -> list[tuple[TabularPolicy, DistributionSteps]]:
+    return list({id(one): (policy, one) for policy, one in zip(policies, steps, strict=True)}.values())

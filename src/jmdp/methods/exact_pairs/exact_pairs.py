@@ -14,16 +14,12 @@ from jmdp.base.machine import budget, require
 from jmdp.base.progress import sweep_bar
 from jmdp.base.settings import choice, nonnegative, refuse_overflow, whole
 from jmdp.errors import SettingsError
-from jmdp.methods.covers import COVERS
-from jmdp.methods.exact_pairs.direct_solve import prefers_direct, solve_directly
-from jmdp.methods.exact_pairs.horizon_evaluation import HorizonSolver
-from jmdp.methods.exact_pairs.pair_moments import PairMoments
-from jmdp.methods.exact_pairs.pair_refinement import refinable, refine, terms
+from jmdp.methods.exact_pairs.direct_solve import prefers_direct, refinable, refine, solve_directly, terms
+from jmdp.methods.exact_pairs.finite_horizon import HorizonSolver
 from jmdp.methods.exact_pairs.pair_sweep import PairSweep, change_record, is_compiled
-from jmdp.methods.exact_pairs.pair_table import PairTable
-from jmdp.methods.exact_pairs.pair_tolerance import Tolerance
+from jmdp.methods.exact_pairs.pair_table import PairMoments, PairTable, Tolerance
 from jmdp.methods.exact_pairs.policy_pairs import PolicyMoments, PolicyRanges, PolicyTable, PolicyTolerance
-from jmdp.methods.method import Method
+from jmdp.methods.method import COVERS, Method
 from jmdp.methods.shared.fixed_point import FixedPoint, StoppingRule, iterate
 from jmdp.methods.shared.pair_operator import PairOperator, Precision
 from jmdp.methods.shared.return_range import ReturnRange
@@ -31,12 +27,10 @@ from jmdp.methods.shared.shaping import shape_rewards
 from jmdp.methods.shared.state_units import StateUnits
 from jmdp.models.coupling import Coupling
 from jmdp.models.horizon import Horizon
-from jmdp.models.policy import Policies, TabularPolicy
-from jmdp.models.policy_blocks import PolicyBlocks
+from jmdp.models.policy import Policies, StackedTable, TabularPolicy
 from jmdp.models.tabular import TabularJMDP
-from jmdp.results.certificate import Certificate
+from jmdp.results.certificate import Certificate, Outcome
 from jmdp.results.evaluation import Evaluation
-from jmdp.results.outcome import Outcome
 from jmdp.results.start import with_start
 
 _RECORD_BYTES = 64e6
@@ -71,7 +65,7 @@ class ExactPairs(Method[Evaluation]):
     (`jmdp.methods.shared.state_units`), so large rewards in one part of a model do not widen the intervals of a part
     that cannot reach it. Small tables are refined in double-double arithmetic. So are larger ones if rounding would
     prevent the tolerance from being met and the refinement takes a few seconds at most
-    (`jmdp.methods.exact_pairs.pair_refinement`). Small tables with γ near 1 are solved directly, without sweeps
+    (`jmdp.methods.exact_pairs.direct_solve`). Small tables with γ near 1 are solved directly, without sweeps
     (`jmdp.methods.exact_pairs.direct_solve`). The stated errors are then little more than one rounding of each
     result.
 
@@ -151,7 +145,7 @@ class ExactPairs(Method[Evaluation]):
         if self.order > 2:
             refuse_overflow(self.order, model.discount)
         allowed_bytes = budget(self.memory_budget)
-        blocks = PolicyBlocks.of([model] * len(policies))
+        blocks = StackedTable.of([model] * len(policies))
         self._require(blocks.model, 2, allowed_bytes)
         table, found, moments = self.solve_blocks(
             blocks, blocks.policy(list(policies.values())), coupling, allowed_bytes, progress
@@ -198,7 +192,7 @@ class ExactPairs(Method[Evaluation]):
         return solver.of_actions(model, policies, progress)
 
     def solve_blocks(
-        self, blocks: PolicyBlocks, policy: TabularPolicy, coupling: Coupling, allowed_bytes: float, progress: bool
+        self, blocks: StackedTable, policy: TabularPolicy, coupling: Coupling, allowed_bytes: float, progress: bool
     ) -> tuple[PolicyTable, FixedPoint, PairMoments | None]:
         """Solve the tables between the blocks of several policies."""
         model = blocks.model

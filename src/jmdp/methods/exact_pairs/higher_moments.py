@@ -12,15 +12,14 @@ from typing import NamedTuple
 import numpy as np
 
 from jmdp.base.arrays import ROUNDOFF, Floats
-from jmdp.base.interrupts import deferred_interrupts
+from jmdp.base.machine import deferred_interrupts
 from jmdp.methods.exact_pairs.direct_solve import prefers_direct, solve_directly
-from jmdp.methods.exact_pairs.moment_errors import ErrorScales, single_moments
 from jmdp.methods.exact_pairs.moment_operator import MomentOperator, MomentSources
-from jmdp.methods.exact_pairs.pair_moments import PairMoments
 from jmdp.methods.exact_pairs.pair_sweep import PairSweep, is_compiled
+from jmdp.methods.exact_pairs.pair_table import ErrorScales, PairMoments, single_moments
 from jmdp.methods.shared.fixed_point import StoppingRule, iterate
 from jmdp.methods.shared.pair_operator import PairOperator
-from jmdp.results.outcome import Outcome
+from jmdp.results.certificate import Outcome
 
 _SMALLEST = 2.0**-1000
 """Moments below this are not distinguished from 0: their reciprocals might overflow."""

@@ -23,14 +23,13 @@ from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Booleans, Floats
 from jmdp.methods.shared import double_double as dd
 from jmdp.methods.shared.double_double import DoubleDouble
 from jmdp.methods.shared.pair_operator import PairOperator
-from jmdp.methods.shared.reward_units import RewardUnits
+from jmdp.methods.shared.policy_chain import joint_steps
+from jmdp.methods.shared.return_range import RewardUnits
+from jmdp.methods.shared.same_state import StateClasses
 from jmdp.methods.shared.shaping import Shaped, action_values, mean_shifts
-from jmdp.methods.shared.shared_randomness import joint_steps
-from jmdp.methods.shared.state_classes import StateClasses
 from jmdp.methods.shared.state_units import StateUnits
 from jmdp.models.coupling import Coupling
-from jmdp.models.policy import TabularPolicy
-from jmdp.models.policy_blocks import PolicyBlocks
+from jmdp.models.policy import StackedTable, TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 
 _UP = 1 + 2.0**-40
@@ -47,7 +46,7 @@ class Problem:
     coupling: Coupling
     rewards: RewardUnits
     final: Floats  # [S], final values of states, unscaled
-    blocks: PolicyBlocks | None
+    blocks: StackedTable | None
 
     @cached_property
     def prob(self) -> Floats:

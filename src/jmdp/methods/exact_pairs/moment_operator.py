@@ -23,10 +23,9 @@ import numpy as np
 
 from jmdp.base.arrays import Floats, Integers
 from jmdp.methods.shared.pair_operator import PairOperator
-from jmdp.methods.shared.policy_chain import averaged_step
-from jmdp.methods.shared.same_place import SamePlace
-from jmdp.methods.shared.shared_randomness import Branch, JointStep, joint_steps
-from jmdp.models.policy_blocks import PolicyBlocks
+from jmdp.methods.shared.policy_chain import Branch, JointStep, averaged_step, joint_steps
+from jmdp.methods.shared.same_state import SamePlace
+from jmdp.models.policy import StackedTable
 from jmdp.models.tabular import TabularJMDP
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ class MomentOperator:
     precision = "float64"
 
     @property
-    def blocks(self) -> PolicyBlocks | None:
+    def blocks(self) -> StackedTable | None:
         """Blocks of several policies; None for a single policy."""
         return self.pairs.blocks
 

@@ -13,9 +13,9 @@ import numpy as np
 from jmdp.base.arrays import Floats, largest
 from jmdp.base.machine import Threads
 from jmdp.methods.kernels.tables import PairLayout, PairOutput, PairStep
-from jmdp.methods.shared.fixed_point import Sweeps
+from jmdp.methods.shared.fixed_point import Past, Sweeps
 from jmdp.methods.shared.pair_operator import PairOperator
-from jmdp.methods.shared.shared_randomness import JointStep
+from jmdp.methods.shared.policy_chain import JointStep
 
 if TYPE_CHECKING:
     from jmdp.methods.exact_pairs.moment_operator import MomentOperator
@@ -147,7 +147,7 @@ class PairSweep:
         return worst
 
 
-class PastChanges:
+class PastChanges(Past):
     """Recorded changes of the last sweeps, for combination by `fixed_point`."""
 
     def __init__(self, sweep: PairSweep, length: int) -> None:

@@ -10,21 +10,20 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
 from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.base.interval import Estimate, Interval
 from jmdp.errors import UnavailableError
-from jmdp.methods.exact_pairs.pair_moments import PairMoments, raw_moment, scaled_moment, within
-from jmdp.methods.exact_pairs.pair_refinement import Refined
-from jmdp.methods.exact_pairs.pair_tolerance import LARGEST_STD, VISIBLE
+from jmdp.methods.exact_pairs.direct_solve import Refined
+from jmdp.methods.exact_pairs.pair_table import LARGEST_STD, VISIBLE, PairMoments, raw_moment, scaled_moment, within
 from jmdp.methods.shared import double_double as dd
 from jmdp.methods.shared.double_double import DoubleDouble
 from jmdp.methods.shared.pair_operator import PairOperator
+from jmdp.methods.shared.return_range import TableRange
 from jmdp.methods.shared.shaping import Shaped
-from jmdp.models.policy_blocks import PolicyBlocks
+from jmdp.models.policy import StackedTable
 from jmdp.results.certificate import Certificate
 
 
@@ -33,14 +32,14 @@ class PolicyTable:
     """Covariances of the returns of several policies, from the same state or from two states."""
 
     operator: PairOperator
-    blocks: PolicyBlocks
+    blocks: StackedTable
     H: DoubleDouble  # [S, S] over the states of all blocks, for rewards scaled to size 1, in the units of the states
     V: DoubleDouble  # [S]
     error: float  # of H
     variance_error: float  # of V
 
     @classmethod
-    def of(cls, operator: PairOperator, blocks: PolicyBlocks, H: Floats, residual: float) -> PolicyTable:
+    def of(cls, operator: PairOperator, blocks: StackedTable, H: Floats, residual: float) -> PolicyTable:
         """Table from a solution in float64 and its residual."""
         error = operator.table_error(operator.entry(H), residual)
         return cls(operator, blocks, dd.of(H), dd.of(operator.V), error, operator.variance_error())
@@ -111,14 +110,14 @@ class PolicyTable:
         return np.asarray(self.operator.shaped.td_errors == 0)
 
 
-def value_gaps(shaped: Shaped, blocks: PolicyBlocks) -> tuple[Floats, Floats]:
+def value_gaps(shaped: Shaped, blocks: StackedTable) -> tuple[Floats, Floats]:
     """Differences of the values of two policies [S, P, P], and bounds on their errors."""
     value = DoubleDouble(blocks.at(shaped.value.high), blocks.at(shaped.value.low))
     found, error = dd.differences(value, blocks.at(shaped.value_errors))
     return shaped.scale.restore(found), shaped.scale.restore_error(error)
 
 
-def places(blocks: PolicyBlocks, s: int, i: int, t: int, j: int) -> tuple[int, int]:
+def places(blocks: StackedTable, s: int, i: int, t: int, j: int) -> tuple[int, int]:
     """States of the table of all blocks that are s under policy i and t under policy j, for i ≠ j."""
     if i == j:
         raise UnavailableError(
@@ -131,7 +130,7 @@ def places(blocks: PolicyBlocks, s: int, i: int, t: int, j: int) -> tuple[int, i
 class PolicyTolerance:
     """Limits on the errors of the returns of policies, analogous to `pair_tolerance` for actions."""
 
-    def __init__(self, operator: PairOperator, blocks: PolicyBlocks, tolerance: float) -> None:
+    def __init__(self, operator: PairOperator, blocks: StackedTable, tolerance: float) -> None:
         self._operator = operator
         shaped, units = operator.shaped, operator.units
         with np.errstate(divide="ignore"):
@@ -165,7 +164,7 @@ class PolicyMoments:
     """Moments of the returns of one or two policies up to an order."""
 
     found: PairMoments  # over the states of all blocks
-    blocks: PolicyBlocks
+    blocks: StackedTable
 
     @property
     def operator(self) -> PairOperator:
@@ -234,21 +233,11 @@ class PolicyMoments:
         return Estimate.around(float(shaped.value.high[x]), error)
 
 
-class DrawnRange(Protocol):
-    """Smallest and largest possible return of a policy."""
-
-    def is_over(self, s: int) -> bool:
-        """True if no reward can follow from this state."""
-
-    def of_drawn(self, s: int) -> Interval:
-        """Interval that contains the return if the first action is also drawn."""
-
-
 @dataclass(frozen=True, eq=False)
 class PolicyRanges:
     """Smallest and largest possible returns of policies, and of their gaps."""
 
-    models: Sequence[DrawnRange]  # of each policy
+    models: Sequence[TableRange]  # of each policy
 
     def is_over(self, s: int) -> bool:
         """True if no reward can follow from this state."""

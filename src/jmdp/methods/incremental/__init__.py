@@ -7,7 +7,7 @@ from jmdp.methods.incremental.coordinate_sampling import (
     UniformSampling,
 )
 from jmdp.methods.incremental.incremental import Incremental
-from jmdp.methods.incremental.step_sizes import ConstantSteps, PolynomialSteps
+from jmdp.methods.incremental.stochastic_approximation import ConstantSteps, PolynomialSteps
 
 __all__ = [
     "BlockSampling",

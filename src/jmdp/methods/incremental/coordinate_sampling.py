@@ -3,6 +3,11 @@
 These are the indices I_k of Eq. (28). For every rule, the random numbers that choose a coordinate are independent of
 those that update it, so the noise of an update has mean 0 (Lemma A.3, Eq. (46)). The choice is then independent of the
 errors made so far, and no step size makes the expected iterates converge to another point.
+
+Coordinates of the paper's M = (M_μ, M_Σ), Eq. (12), with their cells, and samples of one step of one branch or two.
+
+A coordinate is written as two numbers (`jmdp.methods.kernels.tables`). The index set I_2 of Eq. (24) consists of
+(x, μ), (x, x, Σ) and (x, y, Σ); here (x, y) and (y, x) are the same.
 """
 
 from __future__ import annotations
@@ -12,11 +17,77 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jmdp.base.arrays import Floats, Integers
+from jmdp.base.arrays import Booleans, Floats, Integers, cumulative_rows
 from jmdp.base.settings import nonnegative, probability
 from jmdp.errors import SettingsError
-from jmdp.methods.incremental.moment_cells import MomentCells, PairSource
-from jmdp.methods.kernels.coordinates import ENDED, MEAN, SQUARE
+from jmdp.methods.kernels.tables import ENDED, MEAN, SQUARE
+from jmdp.models.coupling import Coupling
+from jmdp.models.policy import TabularPolicy
+from jmdp.models.tabular import TabularJMDP
+
+BLOCKS = ("mean", "diagonal", "same state", "cross")
+"""The paper's four kinds of coordinates: μ, and products Σ on the diagonal, in one state, in different states."""
+
+
+class MomentCells:
+    """Index of the cell of each coordinate: means, then squares, then products of two branches."""
+
+    def __init__(self, model: TabularJMDP, coupling: Coupling) -> None:
+        S, _, A = model.shape
+        self.actions = A
+        self.coordinates = X = S * A
+        self.live: Integers = np.flatnonzero(~model.terminal)
+        self.state_of: Integers = np.repeat(np.arange(S), A)
+        self.is_live: Booleans = np.repeat(~model.terminal, A)
+        self.branches_merge = coupling.shared_in_a_state  # branches on the same coordinate merge
+        self.size = 2 * X + X * (X + 1) // 2
+        L, same = self.live.size, A * (A - 1) // 2 if self.branches_merge else A * (A + 1) // 2
+        self.block_sizes = np.array([L * A, L * A, L * same, L * (L - 1) // 2 * A * A], np.float64)  # of `BLOCKS`
+        self.mean: Integers = self.live[:, None] * A + np.arange(A)  # [live, A], cells
+        products = self.product(self.mean[:, :, None], self.mean[:, None, :])
+        own = np.arange(A)
+        products[:, own, own] = X + self.mean
+        self.products: Integers = products  # [live, A, A], cells
+
+    def product(self, x: Integers, y: Integers) -> Integers:
+        """Cells of products of two distinct branches."""
+        high = np.maximum(x, y)
+        return np.asarray(2 * self.coordinates + high * (high + 1) // 2 + np.minimum(x, y))
+
+
+class TablePairs:
+    """Sampler of one step of one branch or of two distinct ones, from a table: the 1- and 2-JSTM.
+
+    The distributions are Eq. (15) for one branch, Eq. (17) for two in different states, Eq. (18) for two in one state.
+    """
+
+    def __init__(
+        self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, cells: MomentCells, reward: Floats
+    ) -> None:
+        from jmdp.methods.kernels.moment_updates import StepTables
+
+        self._tables = StepTables(
+            cumulative_prob=cumulative_rows(model.prob),
+            reward=reward,
+            successor=np.where(model.terminal[model.next_state], ENDED, model.next_state),
+            cumulative_policy=cumulative_rows(policy.probs),
+            shared_in_a_state=coupling.shared_in_a_state,
+            shared_between_states=coupling.shared_between_states,
+            shared_policy_luck=coupling.policy_luck == "shared",
+            state_of=cells.state_of,
+        )
+
+    def draw(self, rng: np.random.Generator, one: Integers, other: Integers) -> tuple[Floats, Integers]:
+        """Rewards [2, n], and next coordinates of the branches [2, n], or `ENDED`.
+
+        Branches start on `one` and `other`. If `other` < 0 there is only one branch, whose outcome is the first.
+        """
+        from jmdp.methods.kernels.moment_updates import draw_outcomes
+
+        gains, ahead = np.zeros((2, one.size)), np.zeros((2, one.size), np.int64)
+        draw_outcomes(rng.random((4, one.size)), self._tables, one, other, gains, ahead)
+        return gains, ahead
+
 
 _WALKERS = 1024
 """Rollouts that are simulated in parallel."""
@@ -40,9 +111,9 @@ class CoordinateSampling(ABC):
 
     @abstractmethod
     def draw(
-        self, rng: np.random.Generator, size: int, cells: MomentCells, source: PairSource, memory: Integers
+        self, rng: np.random.Generator, size: int, cells: MomentCells, source: TablePairs, memory: Integers
     ) -> tuple[Integers, Integers]:
-        """Next coordinates as pairs (one, other), both [size]; see `jmdp.methods.kernels.coordinates`."""
+        """Next coordinates as pairs (one, other), both [size]; see `jmdp.methods.kernels.tables`."""
 
 
 class _ByBlocks(CoordinateSampling):
@@ -53,7 +124,7 @@ class _ByBlocks(CoordinateSampling):
         """Shares of blocks of these sizes, [4]."""
 
     def draw(
-        self, rng: np.random.Generator, size: int, cells: MomentCells, source: PairSource, memory: Integers
+        self, rng: np.random.Generator, size: int, cells: MomentCells, source: TablePairs, memory: Integers
     ) -> tuple[Integers, Integers]:
         """Next coordinates as pairs (one, other), both [size]."""
         from jmdp.methods.kernels.moment_updates import RUN, draw_blocks
@@ -128,14 +199,14 @@ class TrajectorySampling(CoordinateSampling):
         return bool(np.isin(memory, np.append(cells.mean, -1)).all())
 
     def draw(
-        self, rng: np.random.Generator, size: int, cells: MomentCells, source: PairSource, memory: Integers
+        self, rng: np.random.Generator, size: int, cells: MomentCells, source: TablePairs, memory: Integers
     ) -> tuple[Integers, Integers]:
         """Next coordinates as pairs (one, other), both [size]."""
         parts = [self._step(rng, cells, source, memory) for _ in range(-(-size // _WALKERS))]
         one, other = np.concatenate(parts, axis=1)[:, :size]
         return one, other
 
-    def _step(self, rng: np.random.Generator, cells: MomentCells, source: PairSource, walkers: Integers) -> Integers:
+    def _step(self, rng: np.random.Generator, cells: MomentCells, source: TablePairs, walkers: Integers) -> Integers:
         begins = np.flatnonzero((walkers < 0).any(axis=0) | (rng.random(_WALKERS) < self.restart))
         walkers[:, begins] = self._starts(rng, cells, begins.size)
         x, y = walkers

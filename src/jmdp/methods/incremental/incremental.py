@@ -12,37 +12,33 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from jmdp.base import checkpoint
-from jmdp.base.arrays import Floats
-from jmdp.base.identity import identity
-from jmdp.base.interrupts import deferred_interrupts
-from jmdp.base.machine import budget, require
+from jmdp.base import whole_files
+from jmdp.base.arrays import Floats, Scale
+from jmdp.base.labels import identity
+from jmdp.base.machine import budget, deferred_interrupts, require
 from jmdp.base.progress import count_bar
-from jmdp.base.scale import Scale
 from jmdp.base.settings import asks_for_seed, boolean, nonnegative, probability, short, whole
 from jmdp.errors import CheckpointError, SettingsError, UnavailableError
-from jmdp.methods.covers import COVERS
-from jmdp.methods.incremental.batch_means import Moments
-from jmdp.methods.incremental.coordinate_sampling import BlockSampling, CoordinateSampling
-from jmdp.methods.incremental.moment_cells import MomentCells, TablePairs
-from jmdp.methods.incremental.step_sizes import PolynomialSteps, StepSizes, step_table
+from jmdp.methods.incremental.coordinate_sampling import BlockSampling, CoordinateSampling, MomentCells, TablePairs
 from jmdp.methods.incremental.stochastic_approximation import (
     BATCHES,
     CELL_BYTES,
     LOCAL_BYTES,
+    Moments,
+    PolynomialSteps,
     Segment,
+    StepSizes,
     StochasticApproximation,
     segments,
+    step_table,
 )
-from jmdp.methods.method import Method, check_kind
-from jmdp.methods.shared.return_range import ReturnRange
-from jmdp.methods.shared.reward_units import RewardUnits
+from jmdp.methods.method import COVERS, Method, check_kind
+from jmdp.methods.shared.return_range import ReturnRange, RewardUnits
 from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
-from jmdp.results.certificate import Certificate
+from jmdp.results.certificate import Certificate, Outcome
 from jmdp.results.evaluation import Evaluation
-from jmdp.results.outcome import Outcome
 
 _LITTLE_OF_THE_START = 0.05
 """Largest weight of the initial value at which a covariance is reported."""
@@ -93,7 +89,7 @@ class Incremental(Method[Evaluation]):
         if means are large compared with standard deviations. False learns the paper's E[Z Z̃] (Eq. (11)).
     averaging
         False returns the last iterates, without intervals.
-    checkpoint
+    path
         File to which the run is saved. If it exists, the run is resumed from it, with bit-identical results.
     checkpoint_seconds
         Seconds between saves.
@@ -111,7 +107,7 @@ class Incremental(Method[Evaluation]):
     sampling: CoordinateSampling = BlockSampling()
     centred: bool = True
     averaging: bool = True
-    checkpoint: str | os.PathLike[str] | None = None
+    path: str | os.PathLike[str] | None = None
     checkpoint_seconds: float = 30.0
     memory_budget: int | None = None
 
@@ -128,10 +124,10 @@ class Incremental(Method[Evaluation]):
         boolean(self, "averaging")
         nonnegative(self, "checkpoint_seconds")
         whole(self, "memory_budget", 1, optional=True)
-        if self.checkpoint is not None:
-            if not isinstance(self.checkpoint, (str, os.PathLike)):
-                raise SettingsError(f"checkpoint is {short(self.checkpoint)}. Give the name of a file, or None.")
-            object.__setattr__(self, "checkpoint", os.fspath(self.checkpoint))
+        if self.path is not None:
+            if not isinstance(self.path, (str, os.PathLike)):
+                raise SettingsError(f"path is {short(self.path)}. Give the name of a file, or None.")
+            object.__setattr__(self, "path", os.fspath(self.path))
         if not callable(self.steps) or isinstance(self.steps, type):
             raise SettingsError(f"steps is {short(self.steps)}. Give PolynomialSteps(), ConstantSteps() or a function.")
         if self.tolerance is not None and not self.averaging:
@@ -194,20 +190,20 @@ class Incremental(Method[Evaluation]):
         X, local = S * A, int((~model.terminal).sum()) * A * A
         what = f"Incremental on {X} pairs of state and action"
         fix = "Use LinearProjected(features, samples=…, seed=…), which learns only the parameters of features"
-        resumed = 0 if self.checkpoint is None else 40  # a checkpoint is read while the initial table exists
+        resumed = 0 if self.path is None else 40  # a checkpoint is read while the initial table exists
         needed = (CELL_BYTES + resumed) * (2 * X + X * (X + 1) // 2) + LOCAL_BYTES * local
         require(needed, budget(self.memory_budget), what, fix)
 
     def _learn(self, estimates: StochasticApproximation, run: npt.NDArray[np.uint8], progress: bool) -> Outcome:
         """Run all segments, or those that a checkpoint leaves; save checkpoints if requested."""
-        if self.checkpoint is None:
+        if self.path is None:
             return self._remaining(estimates, lambda: None, progress)
-        path = Path(self.checkpoint)
-        with checkpoint.reserved_checkpoint(path) as exists:
+        path = Path(self.path)
+        with whole_files.reserved_checkpoint(path) as exists:
             if exists:
                 _resume(path, estimates, run, segments(self.updates, looks=self.tolerance is not None))
             return self._remaining(
-                estimates, lambda: checkpoint.save(path, {**estimates.arrays(), "identity": run}), progress
+                estimates, lambda: whole_files.save(path, {**estimates.arrays(), "identity": run}), progress
             )
 
     def _remaining(self, estimates: StochasticApproximation, save: Callable[[], None], progress: bool) -> Outcome:
@@ -297,11 +293,11 @@ class LearnedPairs:
 def _resume(
     path: Path, estimates: StochasticApproximation, run: npt.NDArray[np.uint8], whole: Iterator[Segment]
 ) -> None:
-    arrays = checkpoint.load(path, {**estimates.arrays(), "identity": run})
+    arrays = whole_files.load(path, {**estimates.arrays(), "identity": run})
     if not np.array_equal(arrays.pop("identity"), run):
         raise CheckpointError(
-            f"{path} is the checkpoint of a run with another model, policy, coupling or settings. {checkpoint.FIX}"
+            f"{path} is the checkpoint of a run with another model, policy, coupling or settings. {whole_files.FIX}"
         )
     if not estimates.accepts(arrays, whole):
-        raise CheckpointError(f"{path} contains invalid numbers. {checkpoint.FIX}")
+        raise CheckpointError(f"{path} contains invalid numbers. {whole_files.FIX}")
     estimates.restore(arrays)

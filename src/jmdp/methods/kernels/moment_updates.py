@@ -1,6 +1,6 @@
 """Stochastic approximation of joint moments: choice of coordinates, sampled steps, and updates.
 
-Each coordinate (see `jmdp.methods.kernels.coordinates`) has a cell: means first, then squares, then products, with
+Each coordinate (see `jmdp.methods.kernels.tables`) has a cell: means first, then squares, then products, with
 (x, y) after all products that have a smaller y.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.base.compiled_kernel import compiled, compiled_part
-from jmdp.methods.kernels.coordinates import ENDED, MEAN, SQUARE
+from jmdp.methods.kernels.tables import ENDED, MEAN, SQUARE
 
 DIGITS = 12
 """Leading binary digits of a cell's update count that determine its step size; exact for counts below 2**12."""

@@ -1,4 +1,12 @@
-"""Named tuples of the arrays that kernels take, which numba unpacks at no cost. Does not import numba."""
+"""Named tuples of the arrays that kernels take, which numba unpacks at no cost. Does not import numba.
+
+Encoding of the coordinates of moments.
+
+`one` is x = state × A + action. `other` is y ≥ x for the product of two branches at x and y, or MEAN or SQUARE for a
+moment of one branch.
+
+Discounted visitation of a policy: mass pushed along its Markov chain from states whose tables are known.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +18,12 @@ from jmdp.base.arrays import Booleans, Floats, Integers, cumulative_rows
 from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
+
+MEAN, SQUARE = -1, -2
+
+ENDED = -1
+"""Coordinate of a branch that has reached a terminal state."""
+
 
 Unsigned = np.typing.NDArray[np.uint64]
 

@@ -2,6 +2,6 @@
 
 from jmdp.methods.linear_projected import features
 from jmdp.methods.linear_projected.linear_projected import LinearProjected
-from jmdp.methods.linear_projected.pair_weights import Restart, Stationary
+from jmdp.methods.linear_projected.pair_steps import Restart, Stationary
 
 __all__ = ["LinearProjected", "Restart", "Stationary", "features"]

@@ -19,22 +19,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from jmdp.base import arrays
-from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Floats, largest
-from jmdp.base.scale import Scale
-from jmdp.methods.linear_projected.fitted_moments import FittedMoments
-from jmdp.methods.linear_projected.pair_features import AT_ONCE, PairFeatures, Source
-from jmdp.methods.linear_projected.pair_weights import PairWeights
+from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Floats, Scale, largest
+from jmdp.methods.linear_projected.pair_features import AT_ONCE, FittedMoments, PairFeatures, Source
+from jmdp.methods.linear_projected.pair_steps import PairWeights
 from jmdp.methods.shared.pair_operator import row_error_units
-from jmdp.methods.shared.reward_units import RewardUnits
+from jmdp.methods.shared.return_range import RewardUnits
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.certificate import Certificate
+from jmdp.results.projection import PairBounds
 
 _UP = 1 + 1e-9
 """Upper bound on the relative rounding error of a norm."""
 
 
 @dataclass(frozen=True, eq=False)
-class Bounds(arrays.FrozenArrays):
+class Bounds(arrays.FrozenArrays, PairBounds):
     """Contraction factors, and bounds in the units of the rewards; None or infinite if unavailable."""
 
     kappa: float

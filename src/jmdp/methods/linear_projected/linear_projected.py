@@ -10,29 +10,31 @@ import numpy as np
 import numpy.typing as npt
 
 from jmdp.base import arrays
-from jmdp.base.arrays import Floats
+from jmdp.base.arrays import Floats, Scale
 from jmdp.base.machine import budget, require
-from jmdp.base.scale import Scale
 from jmdp.base.settings import choice, nonnegative, short, whole
 from jmdp.errors import SettingsError
-from jmdp.methods.covers import COVERS
 from jmdp.methods.linear_projected.bounds import Bounds, fitted_bounds
 from jmdp.methods.linear_projected.features import Features, OneHot, matrix_of
-from jmdp.methods.linear_projected.fitted_moments import FeatureBasis, FittedMoments
-from jmdp.methods.linear_projected.pair_features import PairFeatures, source_of
-from jmdp.methods.linear_projected.pair_samples import PairTransitions, SampledEquations, sampled_equations
-from jmdp.methods.linear_projected.pair_steps import Luck
-from jmdp.methods.linear_projected.pair_weights import PairWeights, Restart, Stationary, pair_weights
+from jmdp.methods.linear_projected.pair_features import (
+    FeatureBasis,
+    FittedMoments,
+    PairFeatures,
+    PairTransitions,
+    SampledEquations,
+    sampled_equations,
+    source_of,
+)
+from jmdp.methods.linear_projected.pair_steps import PairWeights, Restart, SharedLuck, Stationary, pair_weights
 from jmdp.methods.linear_projected.psd_fit import Cone, Fit, fit
-from jmdp.methods.method import Method
-from jmdp.methods.shared.return_range import ReturnRange
-from jmdp.methods.shared.reward_units import RewardUnits
+from jmdp.methods.method import COVERS, Method
+from jmdp.methods.shared.return_range import ReturnRange, RewardUnits
 from jmdp.models.coupling import Coupling
 from jmdp.models.outcomes import one_step
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
+from jmdp.results.certificate import Outcome
 from jmdp.results.evaluation import Evaluation
-from jmdp.results.outcome import Outcome
 from jmdp.results.projection import Projection
 
 AnyFeatures = Features | Callable[[int, int], npt.ArrayLike] | npt.ArrayLike
@@ -72,14 +74,11 @@ class LinearProjected(Method[Evaluation]):
         temporal differences, without a certificate.
     seed
         Seed of the samples.
-    solver
-        Solver for fits where the cone constraint is active: "projected" solves the projected equation in the cone by
-        splitting, "convex" iterates the paper's projection with cvxpy and Clarabel, which is slow.
     tolerance
-        Stop the solver when its two half-steps differ by at most this, relative. The certificate is valid wherever it
-        stops.
+        Where the cone constraint is active, the projected equation is solved by splitting, which stops when its two
+        half-steps differ by at most this, relative. The certificate is valid wherever it stops.
     max_sweeps
-        Maximum number of solver steps.
+        Maximum number of steps of the splitting.
     memory_budget
         Maximum memory in bytes; by default 80% of the free memory.
     """
@@ -92,7 +91,6 @@ class LinearProjected(Method[Evaluation]):
     target: Literal["covariance", "second_moment"] = "covariance"
     samples: int | None = None
     seed: int | None = None
-    solver: Literal["projected", "convex"] = "projected"
     tolerance: float = 1e-10
     max_sweeps: int = 10_000
     memory_budget: int | None = None
@@ -103,8 +101,7 @@ class LinearProjected(Method[Evaluation]):
             object.__setattr__(self, "same_state", _as_setting("same_state", self.same_state))
         if not isinstance(self.weights, Restart | Stationary):
             raise SettingsError(f"weights is {short(self.weights)}. Give Restart() or Stationary().")
-        for name, allowed in (("target", ("covariance", "second_moment")), ("solver", ("projected", "convex"))):
-            object.__setattr__(self, name, choice(name, getattr(self, name), allowed))
+        object.__setattr__(self, "target", choice("target", self.target, ("covariance", "second_moment")))
         whole(self, "samples", 2, optional=True)
         whole(self, "seed", 0, optional=True)
         if (self.samples is None) != (self.seed is None):
@@ -126,7 +123,7 @@ class LinearProjected(Method[Evaluation]):
 
     def on_table(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
-        Luck.of(model, policy, coupling)  # raises for couplings that this method does not support
+        SharedLuck.of(model, policy, coupling)  # raises for couplings that this method does not support
         S, _, A = model.shape
         if model.terminal.all():
             raise SettingsError("Every state is terminal: all returns are 0 and cannot be fitted. Use ExactPairs().")
@@ -154,7 +151,7 @@ class LinearProjected(Method[Evaluation]):
             return G - model.discount**2 * H, b
 
         M, fill = G - model.discount**2 * H, elsewhere if S * A <= _SMALL else None
-        found = fit(G, M, b, cone, self.tolerance, self.max_sweeps, self.solver, fill)
+        found = fit(G, M, b, cone, self.tolerance, self.max_sweeps, fill)
         kernel, kernel_2 = cone.blocks(found.parameters)
         table = FittedMoments(basis, theta, kernel, kernel_2, mean, self.target, rewards.scale)
         bounds = fitted_bounds(pairs, table, source, rewards)
@@ -166,7 +163,7 @@ class LinearProjected(Method[Evaluation]):
         S, _, A = model.shape
         cone = Cone([f.shape[1] for f in (drawn.basis.phi, drawn.basis.psi)])
         M = drawn.G - model.discount**2 * drawn.H
-        found = fit(drawn.G, M, drawn.b, cone, self.tolerance, self.max_sweeps, self.solver)
+        found = fit(drawn.G, M, drawn.b, cone, self.tolerance, self.max_sweeps)
         kernel, kernel_2 = cone.blocks(found.parameters)
         table = FittedMoments(drawn.basis, drawn.theta, kernel, kernel_2, drawn.mean, self.target, scale)
         if not drawn.complete:

@@ -14,19 +14,15 @@ weighted norm inside each step.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import import_module
-from typing import Any
 
 import numpy as np
 
 from jmdp.base.arrays import Floats, Integers
-from jmdp.base.interrupts import deferred_interrupts
-from jmdp.errors import MissingExtraError
-from jmdp.results.outcome import Outcome
+from jmdp.base.machine import deferred_interrupts
+from jmdp.results.certificate import Outcome
 
 _RANK = 1e-12
 """Relative threshold below which a pivot is 0: the direction depends linearly on others."""
@@ -42,12 +38,6 @@ _RELAXED = 1.8
 
 _PATIENCE = 200
 """Steps without a smaller residual after which the splitting stops, because rounding dominates."""
-
-_FEW = 5
-"""The same for the paper's iteration, whose residual falls geometrically."""
-
-_GAPS = (1e-15, 1e-12)
-"""Gap tolerances of Clarabel; the better result is kept. The error is of the order of the root of the gap."""
 
 
 @lru_cache(maxsize=16)
@@ -156,7 +146,6 @@ def fit(
     cone: Cone,
     tolerance: float,
     max_sweeps: int,
-    solver: str,
     elsewhere: Callable[[], tuple[Floats, Floats]] | None = None,
 ) -> Fit:
     """The projected fixed point: the solution of M θ = b if that is in the cone.
@@ -178,8 +167,6 @@ def fit(
         nearest, least = max(cone.nearest(first), (nearest, least), key=lambda one: one[1])
     if least >= -_ROUNDING:
         return Fit(nearest, False, np.zeros(0), Outcome.CONVERGED)
-    if solver == "convex":
-        return _convex(G, M, b, cone, nearest, tolerance, max_sweeps)
     return _split(M, b, cone, alone, tolerance, max_sweeps)
 
 
@@ -207,53 +194,3 @@ def _split(M: Floats, b: Floats, cone: Cone, start: Floats, tolerance: float, ma
             if interrupted():
                 return Fit(x, True, np.array(residuals), Outcome.INTERRUPTED)
     return Fit(x, True, np.array(residuals), Outcome.SWEEPS_EXHAUSTED)
-
-
-def _convex(G: Floats, M: Floats, b: Floats, cone: Cone, start: Floats, tolerance: float, max_sweeps: int) -> Fit:
-    """The paper's iteration (Eq. (72), Eq. (74)), each step by an interior-point method.
-
-    θ ← argmin_{cone} ½ θ' G θ' − (b + γ² H θ)·θ'.
-    """
-    try:
-        cp: Any = import_module("cvxpy")
-    except ImportError:
-        raise MissingExtraError('solver="convex" needs cvxpy and Clarabel: pip install "jmdp[convex]"') from None
-    values, vectors = np.linalg.eigh(G)
-    root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
-    sure = values > 1e-15 * values[-1]
-    seen, back = root[sure], vectors[:, sure].T / np.sqrt(values[sure])[:, None]
-    matrices = [cp.Variable((d, d), PSD=True) for d in cone.sizes if d]
-    vector = cp.hstack(
-        [cp.multiply(matrix[i, j], 2 * factor) for matrix in matrices for i, j, factor in [triangle(matrix.shape[0])]]
-    )
-    aim = cp.Parameter(len(seen))
-    problem = cp.Problem(cp.Minimize(cp.sum_squares(seen @ vector - aim)))
-
-    def step(theta: Floats) -> Floats:
-        target = b + (G - M) @ theta
-        found = back @ target
-        size = max(float(np.linalg.norm(found)), 1e-300)
-        aim.value = found / size
-        tries = []
-        for gap in _GAPS:
-            with warnings.catch_warnings():  # warns that the requested accuracy was not reached
-                warnings.simplefilter("ignore")
-                problem.solve(solver=cp.CLARABEL, tol_gap_abs=gap, tol_gap_rel=gap, tol_feas=1e-13)
-            inside, _ = cone.nearest(np.concatenate([packed(size * np.asarray(matrix.value)) for matrix in matrices]))
-            tries.append((float(np.linalg.norm(seen @ inside - found)), inside))
-        return min(tries, key=lambda one: one[0])[1]
-
-    theta, residuals = start, []
-    with deferred_interrupts() as interrupted:
-        for _ in range(max_sweeps):
-            new = step(theta)
-            change, size = (float(np.linalg.norm(seen @ x)) for x in (new - theta, new))
-            residuals.append(change / max(size, 1e-300))
-            theta = new
-            if residuals[-1] <= tolerance:
-                return Fit(theta, True, np.array(residuals), Outcome.CONVERGED)
-            if len(residuals) - int(np.argmin(residuals)) > _FEW:  # limited by the accuracy of Clarabel
-                return Fit(theta, True, np.array(residuals), Outcome.STALLED)
-            if interrupted():
-                return Fit(theta, True, np.array(residuals), Outcome.INTERRUPTED)
-    return Fit(theta, True, np.array(residuals), Outcome.SWEEPS_EXHAUSTED)

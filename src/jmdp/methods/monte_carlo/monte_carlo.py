@@ -11,40 +11,46 @@ from typing import Any
 
 import numpy as np
 
-from jmdp.base.arrays import Floats, refuse_large
+from jmdp.base.arrays import Floats, Scale, refuse_large
 from jmdp.base.interval import ANYWHERE, Interval
 from jmdp.base.labels import Label, Labels, names_of
 from jmdp.base.luck import Shock
 from jmdp.base.progress import count_bar, state_bar
-from jmdp.base.scale import Scale
 from jmdp.base.settings import asks_for_seed, probability, whole
-from jmdp.distribute.pool_setting import check_pool, pool_of
 from jmdp.distribute.pools import Pool
+from jmdp.distribute.process_pool import check_pool, pool_of
 from jmdp.errors import SettingsError
-from jmdp.methods.covers import COVERS
-from jmdp.methods.method import Method, check_table
-from jmdp.methods.monte_carlo.policy_samples import PolicySamples, PolicySupport
-from jmdp.methods.monte_carlo.state_samples import Blocks, FirstSamples, StateSamples, rollout_plans, seed_of
-from jmdp.methods.monte_carlo.table_episodes import SAMPLE_BYTES
-from jmdp.methods.monte_carlo.table_rollouts import CompiledTable, compiled
+from jmdp.methods.method import COVERS, Method, check_table
+from jmdp.methods.monte_carlo.samples import (
+    SAMPLE_BYTES,
+    Blocks,
+    CompiledTable,
+    FirstSamples,
+    PolicySamples,
+    PolicySupport,
+    StateSamples,
+    compiled,
+    rollout_plans,
+    seed_of,
+)
 from jmdp.methods.shared.return_range import ReturnRange
 from jmdp.models.actors.actor import Actor
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.coupling import Coupling
 from jmdp.models.policy import Policies, TabularPolicy
 from jmdp.models.tabular import TabularJMDP
+from jmdp.results.certificate import Outcome
 from jmdp.results.evaluation import Evaluation
-from jmdp.results.outcome import Outcome
 from jmdp.results.start import start_labels
+from jmdp.simulators.adapters.functions import TabularSimulator, table_of, table_state
 from jmdp.simulators.checking.sampling import check_before_sampling, check_repeatable
-from jmdp.simulators.draws import Draws
-from jmdp.simulators.functions import TabularSimulator, table_of, table_state
-from jmdp.simulators.rollouts import RolloutPlan, enough_steps, paired_draws, rollouts_at_once
+from jmdp.simulators.rollouts.draws import Draws
+from jmdp.simulators.rollouts.rollouts import RolloutPlan, enough_steps, paired_draws, rollouts_at_once
 from jmdp.simulators.simulator import Simulator
 from jmdp.statistics.drawn_evaluation import SampledProblem, Stored, Support, Within, drawn_evaluation
-from jmdp.statistics.limits import Limits, known_reward_bound
 from jmdp.statistics.means import IntervalRule
 from jmdp.statistics.sample_moments import SampleMoments, sample_moments
+from jmdp.statistics.selection import Limits, known_reward_bound
 
 LONGEST = 100_000_000
 """Maximum number of steps of a rollout."""

@@ -11,8 +11,7 @@ import numpy.typing as npt
 from jmdp.base.arrays import Floats
 from jmdp.base.labels import Label, Labels
 from jmdp.base.luck import Shock
-from jmdp.base.reportable import Reportable
-from jmdp.base.savable import Savable
+from jmdp.base.savable import Reportable, Savable
 from jmdp.base.settings import asks_for_seed, short
 from jmdp.distribute.pools import Pool
 from jmdp.errors import SimulatorError, UnavailableError
@@ -23,13 +22,11 @@ from jmdp.methods.neural_gram.network import Features, GramNetwork, covariances,
 from jmdp.models.actors.actor import Actor, numpy_of
 from jmdp.models.coupling import Coupling
 from jmdp.results.calibration import Calibration, Judgement
+from jmdp.results.certificate import Outcome
 from jmdp.results.evaluation import Evaluation
-from jmdp.results.gaps.gap_text import html_of
-from jmdp.results.learning_curve import LearningCurve
-from jmdp.results.outcome import Outcome
-from jmdp.results.result import labelled_arrays
-from jmdp.simulators.pair_walks import PairWalks, WalkPlan
-from jmdp.simulators.paired_rollouts import PairedRollouts
+from jmdp.results.gaps.gap import html_of
+from jmdp.results.result import LearningCurve, labelled_arrays
+from jmdp.simulators.rollouts.pair_walks import PairedRollouts, PairWalks, WalkPlan
 from jmdp.simulators.simulator import Simulator
 
 if TYPE_CHECKING:

@@ -8,20 +8,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from jmdp.base.identity import identity
+from jmdp.base.labels import identity
 from jmdp.base.luck import Shock
 from jmdp.base.progress import count_bar
 from jmdp.base.settings import asks_for_seed, choice, nonnegative, probability, short, whole
-from jmdp.distribute.pool_setting import check_pool, pool_of
 from jmdp.distribute.pools import Pool
+from jmdp.distribute.process_pool import check_pool, pool_of
 from jmdp.errors import MissingExtraError, SettingsError
-from jmdp.methods.covers import COVERS
-from jmdp.methods.method import Method
+from jmdp.methods.method import COVERS, Method
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
-from jmdp.results.outcome import Outcome
-from jmdp.simulators.pair_walks import WalkPlan
-from jmdp.simulators.paired_rollouts import PairedRollouts
+from jmdp.results.certificate import Outcome
+from jmdp.simulators.rollouts.pair_walks import PairedRollouts, WalkPlan
 from jmdp.simulators.simulator import Simulator
 
 if TYPE_CHECKING:
@@ -73,7 +71,7 @@ class NeuralGram(Method["LearnedEvaluation"]):
     pool
         Number of worker processes that simulate, or a `ProcessPool`; None uses this process. Results do not depend on
         it.
-    folder
+    path
         Folder for learning curves (JSON lines, TensorBoard) and checkpoints. An interrupted run resumes from it.
     """
 
@@ -98,7 +96,7 @@ class NeuralGram(Method["LearnedEvaluation"]):
     held_out: int | None = 48
     patience: int | None = None
     pool: int | Pool | None = field(default=None, repr=False, compare=False)
-    folder: str | os.PathLike[str] | None = None
+    path: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         for name, least in (("seed", 0), ("visits", 1), ("spacing", 1), ("length", 1), ("repeats", 1), ("steps", 1),
@@ -119,17 +117,16 @@ class NeuralGram(Method["LearnedEvaluation"]):
             raise SettingsError(f"batch is {self.batch}. Give a multiple of 4: half of each batch consists of pairs.")
         if self.steps > self.length:
             raise SettingsError(f"steps is {self.steps}, but rollouts have {self.length} steps. Give a larger length.")
-        if self.folder is not None and not isinstance(self.folder, (str, os.PathLike)):
-            raise SettingsError(f"folder is {short(self.folder)}. Give the path of a folder, or None.")
+        if self.path is not None and not isinstance(self.path, (str, os.PathLike)):
+            raise SettingsError(f"path is {short(self.path)}. Give the path of a folder, or None.")
 
     def on_simulator(
         self, simulator: Simulator, actor: Actor, coupling: Coupling, discount: float, progress: bool
     ) -> LearnedEvaluation:
         """Evaluate; see `jmdp.evaluate`."""
         try:
-            from jmdp.methods.neural_gram.checkpoints import Checkpoints
+            from jmdp.methods.neural_gram.checkpoints import Checkpoints, Tracker
             from jmdp.methods.neural_gram.learned_evaluation import LearnedEvaluation, calibration_of, judged
-            from jmdp.methods.neural_gram.tracking import Tracker
             from jmdp.methods.neural_gram.training_loop import TrainingData, train
         except MissingExtraError:
             raise
@@ -151,9 +148,9 @@ class NeuralGram(Method["LearnedEvaluation"]):
                 seed, blocks = root.derived(b"held out").seed(), -(-self.held_out // plan.visits)
                 held_out = rollouts.collect(plan, seed=seed, blocks=blocks, pool=pool, progress=progress)
         assert simulator.actions is not None
-        folder = None if self.folder is None else Path(self.folder)
+        folder = None if self.path is None else Path(self.path)
         # Training sees the simulator and the policy only through these rollouts.
-        run = identity(replace(self, folder=None, pool=None), discount, coupling, simulator.actions, walks, held_out)
+        run = identity(replace(self, path=None, pool=None), discount, coupling, simulator.actions, walks, held_out)
         checkpoints = None if folder is None else Checkpoints(folder, run)
         tracker = None if folder is None else Tracker(folder)
         try:

@@ -6,63 +6,32 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jmdp.base.arrays import Floats
-from jmdp.base.interrupts import deferred_interrupts
 from jmdp.base.luck import Shock
+from jmdp.base.machine import deferred_interrupts
 from jmdp.errors import SettingsError
-from jmdp.methods.neural_gram.checkpoints import Checkpoints
+from jmdp.methods.neural_gram.checkpoints import Checkpoints, Tracker
+from jmdp.methods.neural_gram.lookahead_rollouts import PairReplay
 from jmdp.methods.neural_gram.losses import NAMES, Scales, compiled_moments, compiled_targets
 from jmdp.methods.neural_gram.network import GramNetwork
-from jmdp.methods.neural_gram.replay import PairReplay
-from jmdp.methods.neural_gram.tracking import Tracker
 from jmdp.methods.neural_gram.trainer import Trainer, TrainingPlan, TrainingProgress, initial_state
-from jmdp.results.learning_curve import LearningCurve
-from jmdp.simulators.pair_walks import PairWalks
+from jmdp.results.result import LearningCurve
+from jmdp.simulators.rollouts.pair_walks import PairWalks
+
+if TYPE_CHECKING:
+    from jmdp.methods.neural_gram.neural_gram import NeuralGram
 
 CHUNK = 50
 """Updates per compiled call, which takes a second or less."""
 
 _LOOKS = 20
 """Largest number of chunks between two held-out evaluations and checkpoints."""
-
-
-class TrainingSettings(Protocol):
-    """Settings of `NeuralGram` that training uses; they are documented there."""
-
-    # fmt: off
-    @property
-    def seed(self) -> int: ...  # noqa: D102
-    @property
-    def steps(self) -> int: ...  # noqa: D102
-    @property
-    def updates(self) -> int: ...  # noqa: D102
-    @property
-    def batch(self) -> int: ...  # noqa: D102
-    @property
-    def learning_rate(self) -> float: ...  # noqa: D102
-    @property
-    def weight_decay(self) -> float: ...  # noqa: D102
-    @property
-    def dropout(self) -> float: ...  # noqa: D102
-    @property
-    def target_averaging(self) -> float: ...  # noqa: D102
-    @property
-    def mean_rate(self) -> float: ...  # noqa: D102
-    @property
-    def kernel(self) -> Literal["sum", "gram"]: ...  # noqa: D102
-    @property
-    def rank(self) -> int: ...  # noqa: D102
-    @property
-    def encoder(self) -> Any: ...  # noqa: D102
-    @property
-    def patience(self) -> int | None: ...  # noqa: D102
-    # fmt: on
 
 
 @dataclass(frozen=True)
@@ -86,7 +55,7 @@ class TrainingResult:
 
 
 def train(
-    settings: TrainingSettings,
+    settings: NeuralGram,
     data: TrainingData,
     *,
     report: Callable[[int], None] = lambda updates: None,
@@ -122,7 +91,7 @@ class _TrainingRun:
 
     def __init__(
         self,
-        settings: TrainingSettings,
+        settings: NeuralGram,
         data: TrainingData,
         tracker: Tracker | None,
         devices: list[jax.Device] | None,
@@ -196,9 +165,7 @@ class _TrainingRun:
         return TrainingResult(best, curve, np.asarray(now.scores), interrupted)
 
 
-def _new_network(
-    settings: TrainingSettings, data: TrainingData, mean: float, scales: Scales, key: jax.Array
-) -> GramNetwork:
+def _new_network(settings: NeuralGram, data: TrainingData, mean: float, scales: Scales, key: jax.Array) -> GramNetwork:
     seen = data.walks.observation
     observations = seen.reshape(-1, *seen.shape[3:])
     return GramNetwork(
@@ -212,7 +179,7 @@ def _new_network(
     )
 
 
-def _plan(settings: TrainingSettings, scales: Scales) -> TrainingPlan:
+def _plan(settings: NeuralGram, scales: Scales) -> TrainingPlan:
     return TrainingPlan(
         updates=settings.updates,
         learning_rate=settings.learning_rate,

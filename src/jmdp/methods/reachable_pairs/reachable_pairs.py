@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -14,16 +14,15 @@ from jmdp.base.labels import Labels
 from jmdp.base.machine import budget
 from jmdp.base.settings import nonnegative, short, whole
 from jmdp.errors import SettingsError
-from jmdp.methods.covers import COVERS
-from jmdp.methods.method import Method
+from jmdp.methods.method import COVERS, Method
 from jmdp.methods.reachable_pairs.region import Explorer
 from jmdp.methods.reachable_pairs.search import Search, SearchLimits
 from jmdp.models.coupling import Coupling
 from jmdp.models.lazy import LazyJMDP
 from jmdp.models.policy import Policies, TabularPolicy
 from jmdp.models.tabular import TabularJMDP
+from jmdp.results.certificate import Outcome
 from jmdp.results.evaluation import Evaluation
-from jmdp.results.outcome import Outcome
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class ReachablePairs(Method[Evaluation]):
         Maximum number of states to explore.
     memory_budget
         Maximum memory of the table of pairs in bytes; by default 80% of the free memory.
-    seconds
+    max_seconds
         Start no new round after this time; None for no limit.
     """
 
@@ -61,10 +60,10 @@ class ReachablePairs(Method[Evaluation]):
     tolerance: float = 0.01
     max_states: int = 1_000_000
     memory_budget: int | None = None
-    seconds: float | None = None
+    max_seconds: float | None = None
 
-    step_name: ClassVar[str] = "round"
-    residual_name: ClassVar[str] = "width"
+    step_name = "round"
+    residual_name = "width"
 
     def __post_init__(self) -> None:
         try:
@@ -74,7 +73,7 @@ class ReachablePairs(Method[Evaluation]):
         nonnegative(self, "tolerance")
         whole(self, "max_states", 1)
         whole(self, "memory_budget", 1, optional=True)
-        nonnegative(self, "seconds", optional=True)
+        nonnegative(self, "max_seconds", optional=True)
 
     def on_table(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
@@ -89,7 +88,7 @@ class ReachablePairs(Method[Evaluation]):
         """Evaluate; see `jmdp.evaluate`."""
         if start is not None:
             raise SettingsError(
-                "ReachablePairs evaluates one state. For start=…, use ExactPairs() or MonteCarlo(seed=…)."
+                "ReachablePairs evaluates one state. For starts=…, use ExactPairs() or MonteCarlo(seed=…)."
             )
         state, lazy = model.states.index(self.state), LazyJMDP.of(model)  # type: ignore[arg-type]
         origin = lazy.index(state)
@@ -116,7 +115,7 @@ class ReachablePairs(Method[Evaluation]):
         outcome = Outcome.BUDGET_EXHAUSTED
         try:
             while search.round():
-                if self.seconds is not None and time.monotonic() - started >= self.seconds:
+                if self.max_seconds is not None and time.monotonic() - started >= self.max_seconds:
                     break
             else:
                 outcome = search.outcome

@@ -26,9 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Booleans, Floats, Integers, dimensions, floats
+from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Booleans, Floats, Integers, Scale, dimensions, floats
 from jmdp.base.progress import count_bar
-from jmdp.base.scale import Scale
 from jmdp.base.settings import short
 from jmdp.errors import PolicyError
 from jmdp.methods.kernels.tables import Chain

@@ -13,10 +13,9 @@ from jmdp.methods.exact_pairs.exact_pairs import ExactPairs
 from jmdp.methods.method import Method
 from jmdp.methods.reachable_pairs.region import Cut, Explorer, Surroundings
 from jmdp.models.coupling import Coupling
-from jmdp.models.policy_blocks import PolicyBlocks
-from jmdp.results.certificate import Certificate
+from jmdp.models.policy import StackedTable
+from jmdp.results.certificate import Certificate, Outcome
 from jmdp.results.evaluation import Evaluation
-from jmdp.results.outcome import Outcome
 
 _FIRST_THRESHOLD, _FINER = 1e-2, 1e-2
 """States that receive less discounted mass are not explored: initial threshold, and its factor per refinement."""
@@ -256,7 +255,7 @@ class Search:
         self, solver: ExactPairs, arounds: list[Surroundings], cuts: list[Cut], origin: int
     ) -> tuple[Found, bool]:
         """Returns of the policies from the origin, with their first actions drawn too."""
-        blocks = PolicyBlocks.of([cut.model for cut in cuts])
+        blocks = StackedTable.of([cut.model for cut in cuts])
         policy = blocks.policy([cut.policy for cut in cuts])
         table, solved, _ = solver.solve_blocks(blocks, policy, self.coupling, 2.0**62, self.progress)
         rows = [explorer.probs[explorer.origin] for explorer in self.explorers]

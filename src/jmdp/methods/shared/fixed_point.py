@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from jmdp.base.arrays import Floats
-from jmdp.base.interrupts import deferred_interrupts
-from jmdp.results.outcome import Outcome
+from jmdp.base.machine import deferred_interrupts
+from jmdp.results.certificate import Outcome
 
 _LEAST_REDUCTION = 0.5
 """A combination is used only if it reduces the residual at least by this factor."""
@@ -27,18 +28,21 @@ class FixedPoint:
     outcome: Outcome
 
 
-class Past(Protocol):
+class Past(ABC):
     """Recorded changes d_0, d_1, … of successive sweeps, and operations on them."""
 
     length: int
     changes: Any  # [length, ·]
 
+    @abstractmethod
     def gram(self) -> Floats:
         """[length, length], inner products of d_1 − d_0, d_2 − d_1, … and, last, of the last change itself."""
 
+    @abstractmethod
     def largest(self, weights: Floats) -> float:
         """‖Σ weights × changes‖ in the norm of the iteration."""
 
+    @abstractmethod
     def add(self, weights: Floats, point: Floats) -> None:
         """point += Σ weights × changes."""
 

@@ -36,15 +36,12 @@ from typing import Literal
 import numpy as np
 
 from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Booleans, Floats, largest
-from jmdp.methods.shared.same_place import SamePlace
-from jmdp.methods.shared.same_state import SameState
+from jmdp.methods.shared.policy_chain import JointStep, break_point_units, joint_steps
+from jmdp.methods.shared.same_state import SamePlace, SameState, happens
 from jmdp.methods.shared.shaping import Shaped
-from jmdp.methods.shared.shared_randomness import JointStep, break_point_units, joint_steps
-from jmdp.methods.shared.state_classes import happens
 from jmdp.methods.shared.state_units import StateUnits, in_units, variances
 from jmdp.models.coupling import Coupling
-from jmdp.models.policy import TabularPolicy
-from jmdp.models.policy_blocks import PolicyBlocks
+from jmdp.models.policy import StackedTable, TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 
 Precision = Literal["float64", "float32"]
@@ -66,7 +63,7 @@ class PairOperator:
         shaped: Shaped,
         precision: Precision = "float64",
         units: StateUnits | None = None,
-        blocks: PolicyBlocks | None = None,
+        blocks: StackedTable | None = None,
     ) -> None:
         self.blocks = blocks
         self.model, self.policy, self.coupling, self.shaped, self.precision = model, policy, coupling, shaped, precision

@@ -1,17 +1,37 @@
-"""Smallest and largest possible returns."""
+"""Smallest and largest possible returns.
+
+Rewards of a model scaled for computation: divided by the power of two just above their bound.
+"""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from jmdp.base.arrays import Floats
+from jmdp.base.arrays import Floats, Scale
 from jmdp.base.interval import Interval
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
+from jmdp.statistics.drawn_evaluation import Support
+
+
+@dataclass(frozen=True, eq=False)
+class RewardUnits:
+    """Rewards scaled to size 1, with the scale to restore the original size."""
+
+    scale: Scale
+    bound: float  # max |reward|, in [½, 1), or 0
+    reward: Floats  # [S, K, A]
+
+    @classmethod
+    def of(cls, model: TabularJMDP) -> RewardUnits:
+        """Scale all rewards of a model."""
+        scale = Scale.above(model.reward_bound)
+        return cls(scale, scale.divide(model.reward_bound), scale.divide(model.reward))
+
 
 _SWEEPS = 2000
 _SETTLED = 1e-12
@@ -21,7 +41,7 @@ _ROUNDING = 2.0**-50
 """Upper bound on the rounding error of a sweep, relative to its summands."""
 
 
-class TableRange(ABC):
+class TableRange(Support):
     """Smallest and largest possible return of each coordinate of a table."""
 
     model: TabularJMDP

@@ -21,13 +21,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Floats, Integers
-from jmdp.base.scale import Scale
+from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Floats, Integers, Scale
 from jmdp.methods.shared import double_double as dd
 from jmdp.methods.shared.double_double import DoubleDouble
 from jmdp.methods.shared.policy_chain import policy_chain_solver
-from jmdp.methods.shared.reward_units import RewardUnits
-from jmdp.methods.shared.state_classes import StateClasses, happens
+from jmdp.methods.shared.return_range import RewardUnits
+from jmdp.methods.shared.same_state import StateClasses, happens
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.methods.shared.policy_chain import policy_chain_solver
+from jmdp.methods.shared.same_state import happens
 from jmdp.methods.shared.shaping import Shaped
-from jmdp.methods.shared.state_classes import happens
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 

@@ -16,14 +16,14 @@ from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
 from jmdp.base.settings import boolean_value, short
 from jmdp.errors import PolicyError, SettingsError
-from jmdp.models.actors.actor import Actor, ReadActor, Reading, numpy_of
-from jmdp.models.actors.onnx_policies import is_session, onnx_network
-from jmdp.models.actors.remembering import RecurrentModel, RememberingActor, takes_luck
+from jmdp.models.actors.actor import Actor, ReadActor, Reading, RecurrentModel, RememberingActor, numpy_of, takes_luck
 from jmdp.models.actors.trained_policies import (
     Batched,
     Predict,
     fingerprint,
     is_estimator,
+    is_session,
+    onnx_network,
     scikit_learn,
     stable_baselines,
     stacked,
@@ -114,14 +114,14 @@ def as_policy(
         return _Function(lambda observation: policy[0](policy[1], observation), reading)
     array = isinstance(policy, (TabularPolicy, list, tuple)) or hasattr(policy, "__array__")
     if table is not None and (array or isinstance(policy, Mapping)):
-        return _Table(TabularPolicy.of(policy, table), reading)
+        return _TableActor(TabularPolicy.of(policy, table), reading)
     if array:
-        return _Table(array_policy(policy, actions), reading)
+        return _TableActor(array_policy(policy, actions), reading)
     if callable(policy) and memory and callable(getattr(policy, "reset", None)):
         return RememberingActor(policy, replace(reading, table=table))
     if callable(policy) and table is not None and not takes_luck(policy, reading):
         try:
-            return _Table(TabularPolicy.of(policy, table), reading)
+            return _TableActor(TabularPolicy.of(policy, table), reading)
         except Exception as error:
             error.add_note(f"The policy is {said}.")
             raise
@@ -156,7 +156,7 @@ class _EqualShares:
         return np.full(self.count, 1 / self.count)
 
 
-class _Table(ReadActor):
+class _TableActor(ReadActor):
     """Table of probabilities, with state indices as observations."""
 
     def __init__(self, policy: TabularPolicy, reading: Reading) -> None:

@@ -18,8 +18,8 @@ from jmdp.base.labels import Label, Labels
 from jmdp.base.settings import instance
 from jmdp.errors import ModelError
 from jmdp.models.discount import checked_discount
-from jmdp.models.marginals import mdptoolbox_arrays, quantecon_arrays, storm_process, toy_text
-from jmdp.models.marginals.listed import BYTES, Listed, checked, first_outcomes
+from jmdp.models.marginals import storm_process, toy_text
+from jmdp.models.marginals.arrays import BYTES, Listed, checked, first_outcomes, read_mdptoolbox, read_quantecon
 
 Names = Sequence[str] | None
 
@@ -164,7 +164,7 @@ class Marginals(arrays.FrozenArrays):
         (s_indices[l], a_indices[l]) in any order. A ``quantecon.markov.DiscreteDP`` in place of R has all of them.
         Outcomes are listed by next state. R = −inf marks an action that is not available, which is refused.
         """
-        found = quantecon_arrays.read(R, Q, discount, s_indices, a_indices)
+        found = read_quantecon(R, Q, discount, s_indices, a_indices)
         return cls._of(found.listed, found.discount, state_names, action_names)
 
     @classmethod
@@ -176,7 +176,7 @@ class Marginals(arrays.FrozenArrays):
         P and R may also be lists of A matrices [S, S], dense or SciPy sparse. Rewards of transitions are kept, where
         pymdptoolbox averages them. Outcomes are listed by next state.
         """
-        return cls._of(mdptoolbox_arrays.read(P, R), discount, state_names, action_names)
+        return cls._of(read_mdptoolbox(P, R), discount, state_names, action_names)
 
     @classmethod
     def from_storm(

@@ -14,7 +14,7 @@ from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.base.machine import in_words
 from jmdp.base.settings import choice, error_text, short
 from jmdp.errors import JMDPError, MemoryBudgetError, MissingExtraError, ModelError, SettingsError
-from jmdp.models.marginals.listed import BYTES, Listed
+from jmdp.models.marginals.arrays import BYTES, Listed
 
 _MOST_BYTES = 64 * 2**20
 """Largest file that is read."""

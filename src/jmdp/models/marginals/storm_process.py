@@ -16,7 +16,7 @@ from jmdp import errors
 from jmdp.base.settings import short
 from jmdp.errors import FileError, JMDPError
 from jmdp.models.marginals import storm_files
-from jmdp.models.marginals.listed import Listed
+from jmdp.models.marginals.arrays import Listed
 from jmdp.models.marginals.storm_files import Found
 
 _REFUSED = 3

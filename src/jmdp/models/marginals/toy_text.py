@@ -11,7 +11,7 @@ from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.base.labels import plain_names
 from jmdp.base.settings import integer, listed, real_number, short
 from jmdp.errors import ModelError
-from jmdp.models.marginals.listed import Listed
+from jmdp.models.marginals.arrays import Listed
 
 ENDED = "ended"
 """Name of the added terminal state."""

@@ -2,12 +2,15 @@
 
 Rollouts of different states are independent, so resampling states includes the noise of rollouts; resampling rollouts
 as well would count it twice. `jackknife` estimates the noise of rollouts alone, for fixed states.
+
+Verdict on a learner from its calibration: better than a constant prediction or not.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from enum import Enum
 from statistics import NormalDist
 
 import numpy as np
@@ -15,6 +18,22 @@ import numpy as np
 from jmdp.base.arrays import Floats, Integers
 from jmdp.base.interval import Estimate
 from jmdp.base.luck import Shock
+
+
+class Judgement(Enum):
+    """Verdict on a learner from held-out states."""
+
+    USEFUL = "better than a constant"
+    NOT_BETTER = "not better than a constant"
+    NOTHING_VARIED = "nothing varied"
+
+    @classmethod
+    def of(cls, gain: Estimate, *, varied: bool) -> Judgement:
+        """`USEFUL` only if the whole 95% interval of the gain over the constant is above 0."""
+        if not varied:
+            return cls.NOTHING_VARIED
+        return cls.USEFUL if gain.low > ROUNDING else cls.NOT_BETTER
+
 
 CONFIDENCE = 0.95
 """Confidence of every interval in this module."""

@@ -3,6 +3,8 @@
 Simulated gaps are noisy, so every statistic has an interval. There are two kinds. Intervals over states, the default,
 cover the choice of held-out states and of their rollouts. Intervals over rollouts cover the choice of rollouts for
 these states only. Neither covers the variation between training runs.
+
+Split-half reliability of simulated gaps: expected correlation with a second simulation of the same size.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,21 +21,43 @@ import numpy.typing as npt
 from jmdp.base import arrays
 from jmdp.base.arrays import Floats, Integers
 from jmdp.base.interval import ANYWHERE, Estimate, Interval
+from jmdp.base.savable import Reportable, Savable
 from jmdp.base.settings import instance, number, short, whole_number
 from jmdp.errors import SettingsError
-from jmdp.results.calibration import bootstrap, reliability, table
-from jmdp.results.calibration.bootstrap import Ranks, StateBootstrap
-from jmdp.results.calibration.judgement import Judgement
-from jmdp.results.calibration.tabulated_gaps import TabulatedGaps
+from jmdp.results.calibration import bootstrap, table
+from jmdp.results.calibration.bootstrap import Judgement, Ranks, StateBootstrap
+from jmdp.results.result import Tabulated, figure, labelled_arrays
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.figure import Figure
+
+_HALVINGS = 16
+
+
+def split_halves(gap: Floats, seeds: Sequence[int]) -> list[tuple[Floats, Floats]]:
+    """Random splits of simulated gaps [M, n] into two halves, the same in all states; an odd rollout is dropped."""
+    n = gap.shape[1]
+    half, generator = n // 2, bootstrap.generator(seeds, b"halves of rollouts")
+    orders = [generator.permutation(n) for _ in range(_HALVINGS)]
+    return [(gap[:, order[:half]], gap[:, order[half : 2 * half]]) for order in orders]
+
+
+def reliability_of(correlations: Sequence[Floats] | Floats, rollouts: int) -> Floats:
+    """Spearman–Brown reliability k r/(1 + (k − 1) r), with r the mean split-half correlation and k = n/(n // 2)."""
+    longer, r = rollouts / (rollouts // 2), np.maximum(np.mean(correlations, axis=0), 0.0)
+    return np.asarray(longer * r / (1 + (longer - 1) * r))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Calibration(arrays.FrozenArrays, TabulatedGaps):
+class Calibration(arrays.FrozenArrays, Tabulated, Savable, Reportable):
     """Learned gaps and simulated gaps in held-out states, with statistics of their agreement.
 
     Held-out states are assumed to be drawn from the distribution of interest, and rollouts of different states to be
     independent. Rollouts with the same index of different gaps in one state may share random numbers.
     """
+
+    _index: ClassVar = ("state", "first", "second")
 
     state: Integers  # [M], the held-out state of each gap; several gaps may share one
     first: Integers  # [M], actions of the gap Z(state, first) − Z(state, second)
@@ -254,10 +279,10 @@ class Calibration(arrays.FrozenArrays, TabulatedGaps):
         n rollouts by the Spearman–Brown formula 2r/(1 + r), which is exact for scores and approximate for ranks. Its
         interval is slightly too short: its coverage was about 90% in simulations of normal gaps.
         """
-        halves, n = reliability.halves(self._gap, self.seeds), self.rollouts
+        halves, n = split_halves(self._gap, self.seeds), self.rollouts
         pairs = [(Ranks(self._variances(one)), Ranks(self._variances(other))) for one, other in halves]
         return self._over_states.percentiles(
-            lambda w: reliability.of_all([bootstrap.rank_correlation(w, one, other) for one, other in pairs], n), (0, 1)
+            lambda w: reliability_of([bootstrap.rank_correlation(w, one, other) for one, other in pairs], n), (0, 1)
         )
 
     @property
@@ -278,9 +303,9 @@ class Calibration(arrays.FrozenArrays, TabulatedGaps):
     @cached_property
     def mean_reliability(self) -> Estimate:
         """`rank_reliability` for mean gaps, with the uncentred correlation of `mean_correlation`."""
-        halves, n = reliability.halves(self._gap, self.seeds), self.rollouts
+        halves, n = split_halves(self._gap, self.seeds), self.rollouts
         one, other = np.mean(halves, axis=3).swapaxes(0, 1)  # each [halvings, M]
-        return self._over_states.percentiles(lambda w: reliability.of_all(bootstrap.cosine(w, one, other), n), (0, 1))
+        return self._over_states.percentiles(lambda w: reliability_of(bootstrap.cosine(w, one, other), n), (0, 1))
 
     @property
     def mean_ceiling(self) -> Estimate:
@@ -295,6 +320,37 @@ class Calibration(arrays.FrozenArrays, TabulatedGaps):
         """
         beyond = (self.mean - self.simulated_mean) ** 2 - self.simulated_variance / self.rollouts
         return bootstrap.square_root(self._over_states.quotient(beyond, np.ones(self.gaps)))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per gap; intervals of simulated numbers are ±1.96 standard errors."""
+        return [
+            {
+                "state": int(self.state[i]),
+                "first": int(self.first[i]),
+                "second": int(self.second[i]),
+                "learned mean": float(self.mean[i]),
+                "simulated mean": _around(self.simulated_mean[i], self.simulated_mean_error[i]),
+                "learned variance": float(self.variance[i]),
+                "simulated variance": _around(self.simulated_variance[i], self.simulated_variance_error[i]),
+                "learned variance if independent": float(self.independent[i]),
+            }
+            for i in range(self.state.size)
+        ]
+
+    def to_xarray(self) -> xarray.Dataset:
+        """Learned moments and simulated returns of each gap."""
+        names = ("state", "first", "second", "mean", "variance", "independent", "closed_form")
+        own = {name: (("gap",), getattr(self, name)) for name in names if getattr(self, name) is not None}
+        found: xarray.Dataset = labelled_arrays().Dataset(
+            own | {"returns": (("gap", "rollout", "alternative"), self.returns)},
+            {"alternative": ["first", "second"]},
+            {"seeds": ", ".join(map(str, self.seeds)), "verdict": self.verdict.name},
+        )
+        return found
+
+    def plot(self) -> Figure:
+        """Draw `jmdp.plots.calibration_scatter`."""
+        return figure("calibration_scatter", self)
 
     def to_dict(self) -> dict[str, object]:
         """All numbers for JSON, each with its intervals, counts and seed; None if unavailable."""
@@ -342,3 +398,7 @@ class Calibration(arrays.FrozenArrays, TabulatedGaps):
 
 def _at_gap(at: Sequence[int]) -> str:
     return f"gap {at[0]}"
+
+
+def _around(value: Any, error: Any) -> Estimate:
+    return Estimate.around(float(value), bootstrap.NORMAL * float(error))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from jmdp.base.interval import Estimate, Interval
+from jmdp.base.interval import Estimate
 from jmdp.base.rounding import value_and_ends
 from jmdp.results.calibration.bootstrap import CONFIDENCE
-from jmdp.results.calibration.judgement import Judgement
+
+if TYPE_CHECKING:
+    from jmdp.results.calibration.record import Calibration
 
 _RATIOS = {
     "ratio": "variance: learned / simulated",
@@ -30,29 +32,7 @@ _OTHERS = {
 }
 
 
-class CalibrationRecord(Protocol):
-    """Attributes of a calibration that are printed, including an `Estimate` or None for each of the names above."""
-
-    # fmt: off
-    @property
-    def gaps(self) -> int: ...  # noqa: D102
-    @property
-    def states(self) -> int: ...  # noqa: D102
-    @property
-    def rollouts(self) -> int: ...  # noqa: D102
-    @property
-    def seed(self) -> int | tuple[int, ...]: ...  # noqa: D102
-    @property
-    def seeds(self) -> tuple[int, ...]: ...  # noqa: D102
-    @property
-    def verdict(self) -> Judgement: ...  # noqa: D102
-    @property
-    def mean_verdict(self) -> Judgement: ...  # noqa: D102
-    def over_rollouts(self, ratio: float) -> Interval: ...  # noqa: D102
-    # fmt: on
-
-
-def calibration_table(record: CalibrationRecord) -> str:
+def calibration_table(record: Calibration) -> str:
     """Multi-line text: counts, verdicts, and a table of the estimates."""
     c = record
     rows = [["", "value", "95% over states", "95% over rollouts"]]
@@ -91,7 +71,7 @@ def _written(estimate: Estimate) -> tuple[str, str]:
     return value_and_ends(estimate)
 
 
-def calibration_dict(record: CalibrationRecord) -> dict[str, object]:
+def calibration_dict(record: Calibration) -> dict[str, object]:
     """All estimates as JSON-compatible values; None for numbers that are unavailable or not finite."""
     c = record
     about: dict[str, object] = {

@@ -16,12 +16,8 @@ from functools import cache
 
 from jmdp.base.interval import Interval
 from jmdp.base.settings import number_or_infinity
-from jmdp.results.gaps import touching
-from jmdp.results.gaps.canonical import Canonical
-from jmdp.results.gaps.distribution import part
-from jmdp.results.gaps.moment_box import MomentBox, down, up
-from jmdp.results.gaps.shortfall import cvar_high, cvar_low
-from jmdp.results.gaps.touching import Polynomial
+from jmdp.results.gaps.canonical import Canonical, MomentBox, Polynomial, down, step, up
+from jmdp.results.gaps.distribution import cvar_high, cvar_low, part
 
 
 def cantelli(mean: float, variance: float) -> float:
@@ -96,7 +92,7 @@ def _cdf(x: Fraction, box: MomentBox, levels: Sequence[int]) -> Interval:
     @cache
     def steps(canonical: Canonical, m: int) -> tuple[Polynomial, Polynomial] | None:
         distribution = canonical.at(x, m)
-        return None if distribution is None else touching.step(x, distribution.nodes())
+        return None if distribution is None else step(x, distribution.nodes())
 
     def above(canonical: Canonical, m: int) -> Polynomial | None:
         pair = steps(canonical, m)

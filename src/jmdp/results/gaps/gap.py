@@ -1,18 +1,156 @@
-"""The gap G = Z(s, a) − Z(s, b) between the returns of two actions under the same randomness."""
+"""The gap G = Z(s, a) − Z(s, b) between the returns of two actions under the same randomness.
+
+Correlations and their intervals.
+
+A gap as text: a sentence that states the result, then its numbers.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from html import escape
 
+import numpy as np
+
+from jmdp.base import rounding
+from jmdp.base.arrays import Floats
 from jmdp.base.interval import ANYWHERE, Estimate, Interval, Verdict
 from jmdp.base.settings import number, number_or_infinity, whole_number
 from jmdp.errors import UnavailableError
 from jmdp.models.coupling import Coupling
 from jmdp.results.gaps.distribution import GapDistribution
-from jmdp.results.gaps.gap_text import gap_text, html_of
-from jmdp.results.quantities import Quantity, who_gives
+from jmdp.results.result import Quantity, who_gives, wrapped
+
+
+def correlations(covariance: Floats, floor: Floats) -> Floats:
+    """Correlations [S, A, A] from covariances [S, A, A]; nan where a variance is at most its `floor` [S, A].
+
+    √v √v is not v, so covariances of returns with equal variances are divided by these: equal returns have exactly 1.
+    """
+    variance = np.einsum("saa->sa", covariance)
+    variance = np.where(variance > floor, variance, np.nan)
+    one, other = variance[:, :, None], variance[:, None, :]
+    rho = np.clip(covariance / np.where(one == other, one, np.sqrt(one) * np.sqrt(other)), -1, 1)
+    np.einsum("saa->sa", rho)[...] = np.where(np.isnan(variance), np.nan, 1.0)
+    return np.asarray(rho)
+
+
+def clipped(correlation: float, error: float) -> Interval:
+    """Interval correlation ± error, clipped to [−1, 1]."""
+    wide = Interval.around(correlation, error)
+    return Interval(max(-1.0, wide.low), min(1.0, wide.high))
+
+
+def fisher(correlation: float, error: float) -> Interval:
+    """Interval of a sampled correlation with this error, from Fisher's z-transformation."""
+    if abs(correlation) >= 1 or error == 0 or error > 1 - correlation * correlation:  # outside its domain
+        return clipped(correlation, error)
+    middle, radius = math.atanh(correlation), error / (1 - correlation * correlation)
+    flat = clipped(correlation, error)  # tanh excludes ±1, the correlation of actions that share all randomness
+    return Interval(min(flat.low, math.tanh(middle - radius)), max(flat.high, math.tanh(middle + radius)))
+
+
+def gap_text(gap: Gap) -> str:
+    """The sentence and the numbers of a gap."""
+    try:
+        distribution = gap.distribution()
+    except UnavailableError:
+        distribution = None
+    lines = [
+        wrapped(sentence(gap, distribution)),
+        f"  gap          Z({gap.first}) − Z({gap.second}), {type(gap.coupling).__name__} coupling, {_trust(gap)}",
+        f"  mean         {_shown(gap.mean, gap.mean_interval)}",
+        f"  std          {_shown(gap.std, gap.std_interval)}",
+        f"  correlation  {_shown(gap.correlation, gap.correlation_interval)}",
+    ]
+    if distribution is not None:
+        lines.append(f"  P(gap > 0)   {distribution.superiority()}")
+        lines.append(f"  P(gap < 0)   {distribution.inferiority()}")
+    elif gap.mean_interval is not None and gap.std_interval is not None and gap.inferiority_bound() < 1:
+        bound = rounding.at_most(gap.inferiority_bound())
+        lines.append(
+            f"  P(gap ≤ 0)   not computed; certainly at most {bound} by mean and std. ExactDistribution() computes it"
+        )
+    return "\n".join(lines)
+
+
+def sentence(gap: Gap, distribution: GapDistribution | None) -> str:
+    """Which alternative earns more on average, how certain that is, and how often the other one does."""
+    where = {"here": "", "start": "from the start distribution, "}.get(gap.state, f"in state {gap.state}, ")
+    found = where + _on_average(gap)
+    if distribution is not None and gap.mean:
+        found += f"; {_otherwise(gap, distribution)}"
+    return found[:1].upper() + found[1:] if where else found
+
+
+def _on_average(gap: Gap) -> str:
+    one, other, interval = gap.first, gap.second, gap.mean_interval
+    if interval is not None and interval.low == interval.high == 0:
+        return f"{one} and {other} earn the same on average ({_certainty(gap)})"
+    more = "more" if gap.mean > 0 else "less"
+    if interval is None:
+        size = rounding.significant(abs(gap.mean), 3)
+        return f"{one} earns about {size} {more} than {other} on average (an estimate without an interval)"
+    if interval.low <= 0 <= interval.high:
+        mean = rounding.plus_minus(Estimate.within(gap.mean, interval))
+        return f"{one} and {other} cannot be told apart: the mean gap is {mean} ({_certainty(gap)})"
+    found = Estimate(abs(gap.mean), *sorted((abs(interval.low), abs(interval.high))))
+    size = rounding.supported(found, 3) if gap.confidence is None else rounding.plus_minus(found)
+    return f"{one} earns {size} {more} than {other} on average ({_certainty(gap)})"
+
+
+def _otherwise(gap: Gap, distribution: GapDistribution) -> str:
+    """How often, and by how much, the outcome is the opposite of the average."""
+    word = "less" if gap.mean > 0 else "more"
+    chance = distribution.inferiority() if gap.mean > 0 else distribution.superiority()
+    if chance.high == 0:
+        return f"{gap.first} never earns {word}"
+    return f"{gap.first} earns {word} in {rounding.share_of_cases(chance)}{_by(distribution, gap.mean < 0)}"
+
+
+def _by(distribution: GapDistribution, more: bool) -> str:
+    """How much more or less is earned on average in the cases where it is."""
+    size = distribution.mean_size(above=more)
+    certified, digits = distribution.confidence is None, rounding.supported_digits(size, 2)
+    if not size > 0 or (certified and not math.isfinite(size.high)):
+        return ""
+    if certified and digits is None:
+        return f", by {rounding.at_least(size.low, 2)} to {rounding.at_most(size.high, 2)} on average in these cases"
+    return f", by about {rounding.significant(size, digits or 2)} on average in these cases"
+
+
+def _certainty(gap: Gap) -> str:
+    if gap.confidence is None:
+        return "certified"
+    return f"{rounding.confidence_percent(gap.confidence)} confidence" + ", large-sample" * gap.large_sample
+
+
+def _trust(gap: Gap) -> str:
+    if gap.mean_interval is None:
+        return "estimates without error bounds"
+    if gap.confidence is None:
+        return "certified"
+    return (
+        f"each interval at {rounding.confidence_percent(gap.confidence)} confidence"
+        + " (large-sample)" * gap.large_sample
+    )
+
+
+def _shown(value: float, interval: Interval | None) -> str:
+    """The value to the digits its interval supports."""
+    if math.isnan(value):
+        return "undefined: the variance of a return may be 0"
+    if interval is None:
+        return f"{value:.6g} (estimate without an interval)"
+    return rounding.plus_minus(Estimate.within(value, interval))
+
+
+def html_of(text: str) -> str:
+    """For notebooks: the sentence as a paragraph, the indented lines below it as they are printed."""
+    first, indent, rest = text.partition("\n  ")
+    return f"<p>{escape(first)}</p><pre>{escape(indent[1:] + rest)}</pre>"
 
 
 @dataclass(frozen=True, kw_only=True)

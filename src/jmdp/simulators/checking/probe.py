@@ -107,7 +107,7 @@ def _global(draw: Any) -> Any:
 GLOBALS = {"np.random": _global(np.random.random_sample), "random": _global(random.random)}
 
 
-def fingerprint_of(value: Any) -> bytes | None:
+def digest_or_none(value: Any) -> bytes | None:
     """Digest of any value; None if it cannot be inspected."""
     try:
         return digest_of(value)
@@ -218,22 +218,22 @@ class Probe:
             self.add("own generator", f"{name} {verb}", what, fix, *actions)
 
     def digest(self, state: Any) -> bytes:
-        """The simulator's digest of a state, or `fingerprint_of` the state once the digest has proved unreliable."""
+        """The simulator's digest of a state, or `digest_or_none` the state once the digest has proved unreliable."""
         if not self.reliable:
-            return fingerprint_of(state) or b""
+            return digest_or_none(state) or b""
         found = self.ask("digest", state)
         if isinstance(found, bytes):
             return found
         what = f"digest returns {type(found).__name__}"
         self.add("wrong digest", "type", what, "Return bytes, e.g. jmdp.simulators.digests.digest_of(…).")
-        return fingerprint_of(found) or b""
+        return digest_or_none(found) or b""
 
     def look(self, state: Any, *, ended: bool = False) -> Look:
         """Digest and observation of a state; empty for a final state that has none."""
         try:
             digest = self.digest(state)
             try:
-                return digest, fingerprint_of(self.ask("observe", state)) if self.steady else None
+                return digest, digest_or_none(self.ask("observe", state)) if self.steady else None
             except UnavailableError:
                 return digest, None
         except Exception:  # a final state may be anything, and no policy observes it
@@ -256,7 +256,7 @@ class Probe:
             terminated = False
         look = self.look(following, ended=bool(terminated))
         self.after = after
-        return StepOutcome(fingerprint_of(reward), fingerprint_of(bool(terminated)), look, following, bool(terminated))
+        return StepOutcome(digest_or_none(reward), digest_or_none(bool(terminated)), look, following, bool(terminated))
 
     def step(self, state: Any, i: int, shock: Shock) -> StepOutcome:
         """Outcome of a call of `step`."""
@@ -276,7 +276,7 @@ class Probe:
 
     def check_digests_alone_differ(self, i: int, first: StepOutcome, again: StepOutcome) -> None:
         """If only the digests of equal states differ, record it and stop the visit."""
-        if again.differs_from(first) == ["next state"] and fingerprint_of(first.state) == fingerprint_of(again.state):
+        if again.differs_from(first) == ["next state"] and digest_or_none(first.state) == digest_or_none(again.state):
             self.add_unreliable_digest("the same step returns states with different digests", i)
 
     def check_unchanged(self, state: Any, before: Look, by: str, *actions: int) -> None:
@@ -312,8 +312,8 @@ class Probe:
         second = self.step(other, i, shock)
         if first == second:
             return
-        structure = fingerprint_of(one)
-        if structure is not None and structure == fingerprint_of(other):
+        structure = digest_or_none(one)
+        if structure is not None and structure == digest_or_none(other):
             self.check_same_again(i, first, second, "from an equal state")
         elif self.check_same_again(i, first, self.step(one, i, shock), "when repeated"):
             self.add_coarse_digest("have different outcomes under the same action and shock", i)

@@ -2,21 +2,105 @@
 
 The same step is repeated in another order, after other branches and from an equal state, while all other generators
 that the simulator could draw from are moved. None of this may change the outcome.
+
+Check that `step_many` of a simulator returns the outcomes of `step`.
+
+Quick check of a simulator before sampling: a few dozen steps must be pure, and draw the same for all actions.
+
+`jmdp.testing.check_simulator` is thorough and visits many states.
 """
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Collection, Sequence
+from functools import partial
 from itertools import combinations
 from typing import Any
 
+import numpy as np
+
 from jmdp.base.luck import Shock
+from jmdp.base.luck_batch import Shocks
 from jmdp.base.settings import whole_number
-from jmdp.errors import UnavailableError
-from jmdp.simulators.checking.probe import GLOBALS, Finding, Look, SavedGenerator, StepOutcome, StopVisitError
-from jmdp.simulators.checking.shared_draws import DrawProbe
-from jmdp.simulators.simulator import Simulator
+from jmdp.errors import SimulatorError, UnavailableError
+from jmdp.simulators.checking.probe import GLOBALS, Finding, Look, Probe, SavedGenerator, StepOutcome, StopVisitError
+from jmdp.simulators.checking.shared_draws import AMONG_ACTIONS, AMONG_STATES, DrawProbe
+from jmdp.simulators.rollouts.batched_states import codes_of, has_many_steps, many_steps, rows_of
+from jmdp.simulators.simulator import Simulator, finite_step
+
+_VISITS = 6
+"""States in which all actions are tried."""
+
+
+def many_steps_fault(simulator: Simulator, state: Any, actions: Sequence[int], seed: int = 0) -> str | None:
+    """Description of the first difference between `step_many` and `step`, in a few states; None if there is none."""
+    if not has_many_steps(simulator):
+        return None
+    root = Shock.of_sample(seed, 0)
+    calls: list[tuple[Any, int, Shock]] = []
+    outcomes = []
+    for t in range(_VISITS):
+        shock = root.derived(b"many", t)
+        calls += [(state, action, shock) for action in actions]
+        outcomes += [finite_step(simulator, simulator.step(state, action, shock), action, t) for action in actions]
+        unfinished = [step.state for step in outcomes[-len(actions) :] if not step.terminated]
+        if not unfinished:
+            break
+        state = unfinished[t % len(unfinished)]
+    states, taken, shocks = zip(*calls, strict=True)
+    rewards, after, ended = many_steps(
+        simulator, rows_of(simulator, list(states)), np.array(taken), Shocks.of(list(shocks)), 0
+    )
+    found = codes_of(after)
+    for i, step in enumerate(outcomes):
+        row = rows_of(simulator, [step.state])
+        same_state = step.terminated or (codes_of(row.astype(after.dtype)) == found[i]).all()
+        if rewards[i] == step.reward and ended[i] == step.terminated and same_state:
+            continue
+        many = f"({rewards[i].item()!r}, {after[i].tolist()}, {bool(ended[i])})"
+        return (
+            f"step_many returns {many} for action {taken[i]} in the state {states[i]!r}, but step returns "
+            f"{tuple(step)!r}. Both must be equal to the last bit: use the same operations in the same order, and the "
+            "same numbers of the shock"
+        )
+    return None
+
+
+_BRANCHED_AT, _CONTINUED = 3, 5
+"""Number of steps after which an episode is branched, besides its start, and of further steps that are compared."""
+
+
+def branch_fault(simulator: Simulator, actions: Sequence[Any]) -> str | None:
+    """How branches from states of an episode differ from the episode itself, stepped in place; None if they do not."""
+    probe, root = Probe(simulator, actions), Shock.of_sample(0, 0)
+    start = partial(simulator.start, root)
+    turns = [(t % len(probe.actions), root.derived(b"branch", t)) for t in range(_BRANCHED_AT + _CONTINUED)]
+
+    def play(state: Any, at: int, end: int, verb: str = "advance") -> list[StepOutcome]:
+        """Outcomes of these steps from a state, the first one by `verb`, the others in place."""
+        found: list[StepOutcome] = []
+        for i, shock in turns[at:end]:
+            found.append(probe.outcome(verb, state, i, shock))
+            state, verb = found[-1].state, "advance"
+        return found
+
+    episode = simulator.episode(root, start(), truncated_ends=True)
+    overs = (episode.step(probe.actions[i], shock)[1] for i, shock in turns)
+    length = next((t for t, over in enumerate(overs, 1) if over), len(turns))
+    whole = play(start(), 0, length)
+    for at in (0, min(_BRANCHED_AT, length - 1)):
+        end = min(at + _CONTINUED, length)
+        expected = whole[at:end]
+        before = play(start(), 0, at)
+        state = before[-1].state if before else start()
+        probe.step(state, 0, root.derived(b"elsewhere"))
+        if any(play(state, at, end, "step") != expected for _ in range(2)):
+            return "a branch continues differently from the episode itself"
+        if play(state, at, end) != expected:
+            return "a branch changes the state in which it begins"
+    return None
 
 
 class Visits(DrawProbe):
@@ -88,6 +172,13 @@ class Visits(DrawProbe):
                 if first.ended:
                     break
                 one, other = first.state, second.state
+
+    def compare_branches(self) -> None:
+        """Check that branches from a state continue as the episode that leads to it."""
+        with contextlib.suppress(UnavailableError):  # there is no start
+            fault = branch_fault(self.simulator, self.actions)
+            if fault is not None:
+                self.add("branches differ", "", fault, "Copy all that later steps depend on into each new state.")
 
     def visit(self, state: Any, order: list[int], *, thorough: bool) -> dict[int, StepOutcome]:
         """Try these actions in the state in all ways that must not change the outcome."""
@@ -263,3 +354,69 @@ ONE_FUTURE = (
     "correct for a deterministic simulator. If randomness is drawn in start or reset (a shuffled deck, a list of "
     "demands), draw it in step instead, when it is needed, or compare from several starts."
 )
+
+
+_QUICK_ACTIONS = 6
+_QUICK_STATES = 4
+"""Numbers tried by `quick_check`; in states beyond the first, three actions."""
+
+
+def quick_check(
+    simulator: Simulator,
+    state: Any,
+    actions: Sequence[Any],
+    *,
+    shared_in_a_state: bool = True,
+    shared_between_states: bool = False,
+) -> bool:
+    """Raise `SimulatorError` if a few steps from one state show a fault that matters under this coupling.
+
+    Return whether any step used its shock. States and generators are the same as before the call.
+    """
+    trace = getattr(simulator, "trace", None)  # of a function compiled by JAX, which is pure except while it is traced
+    if trace is not None and not _check_trace(simulator, trace, state):
+        return True
+    check = Visits(simulator, actions[:_QUICK_ACTIONS], seed=0)
+    order = list(range(len(check.actions)))
+    outcomes = check.visit(state, order, thorough=False)
+    if shared_between_states and not check.findings():
+        _visit_more_states(check, [outcome.state for outcome in outcomes.values() if not outcome.ended])
+    harmless = (*(() if shared_in_a_state else AMONG_ACTIONS), *(() if shared_between_states else AMONG_STATES))
+    _refuse(simulator, [finding for finding in check.findings() if finding.kind not in harmless])
+    fault = many_steps_fault(simulator, state, check.actions)
+    _refuse(simulator, [Finding("step_many differs", f"{fault}.", True)] if fault else [])
+    return check.asked or check.varied
+
+
+def _visit_more_states(check: Visits, unfinished: list[Any]) -> None:
+    """Compare draws in the first and last of these states, and in some that follow."""
+    unfinished = [*unfinished[:1], *unfinished[1:][-1:]]
+    for k in range(_QUICK_STATES - 1):
+        if not unfinished:
+            return
+        here, shock = unfinished.pop(0), check.root.derived(b"quick", k)
+        for i in range(len(check.actions))[:3]:
+            log = check.logged(here, i, shock)
+            check.compare_states(here, i, shock, log)
+        if not log.step[2]:
+            unfinished.append(log.step[1])
+
+
+def _check_trace(simulator: Simulator, trace: Any, state: Any) -> bool:
+    """Raise if a step draws while JAX traces it, because draws become constants. Return whether steps call Python."""
+    before = {name: SavedGenerator.of(generator) for name, generator in GLOBALS.items()}
+    programs = [trace(state) for _ in range(2)]
+    moved = [name for name, generator in GLOBALS.items() if SavedGenerator.of(generator) != before[name]]
+    for name in moved:
+        before[name].put_back(GLOBALS[name])
+    if moved or programs[0] != programs[1]:
+        source = f"the global {' and '.join(moved)}" if moved else "something besides its arguments"
+        what = f"step uses {source} while JAX traces it. The number drawn becomes a constant of the compiled program"
+        _refuse(simulator, [Finding("global generator", f"{what}. Draw from the key: jax.random.normal(key).", True)])
+    return "callback" in programs[0]
+
+
+def _refuse(simulator: Simulator, findings: list[Finding]) -> None:
+    faults = [str(finding) for finding in findings if finding.fault]
+    if faults:
+        raise SimulatorError(f"{simulator!r} cannot be used to compare actions.\n- " + "\n- ".join(faults))

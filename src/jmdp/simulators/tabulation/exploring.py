@@ -17,8 +17,7 @@ from jmdp.errors import SettingsError, SimulatorError
 from jmdp.simulators.simulator import Simulator
 from jmdp.simulators.starts import Starts
 from jmdp.simulators.tabulation.finite_luck import Cells, Path
-from jmdp.simulators.tabulation.joint_rows import JointOutcome, JointRow, JointSteps
-from jmdp.simulators.tabulation.row_error import chance_of, row_error
+from jmdp.simulators.tabulation.joint_rows import JointOutcome, JointRow, JointSteps, chance_of, row_error
 
 ENDED = -1
 """Number of the state after the end of an episode, until the table is made."""
@@ -27,7 +26,7 @@ _BYTES = 60.0
 """Memory for each number of the table while it is made."""
 
 
-class Table(NamedTuple):
+class ScenarioArrays(NamedTuple):
     """Arrays of a scenario table; state S − 1 is the one after the end if `has_end`."""
 
     prob: Floats  # [S, K]
@@ -179,7 +178,7 @@ class Exploration:
             error[s] = row_error(counts, chance_of(confidence, j))
         return error
 
-    def table(self) -> Table:
+    def table(self) -> ScenarioArrays:
         """The scenario table, with equal scenarios merged.
 
         If all random states make the same draws, scenario k has the same values of these draws in every state.
@@ -196,7 +195,7 @@ class Exploration:
             prob[s, :k], reward[s, :k] = row.weights / math.fsum(row.weights), row.reward
             following[s, :k] = np.where(row.after == ENDED, S - 1, row.after)
         prob[len(rows) :, 0] = 1.0
-        return Table(prob, reward, following, has_end, aligned)
+        return ScenarioArrays(prob, reward, following, has_end, aligned)
 
 
 def _example(state: Any) -> str:

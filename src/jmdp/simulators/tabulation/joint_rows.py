@@ -1,19 +1,87 @@
-"""Joint outcomes of all actions in one state under the same shock: enumerated if the draws are finite, else sampled."""
+"""Joint outcomes of all actions in one state under the same shock: enumerated if the draws are finite, else sampled.
+
+Error of sampled probabilities, without any knowledge of the outcomes that were not seen.
+
+Let P be the distribution of the joint outcome in a state and Q the frequencies of n independent samples, with n_x of
+outcome x. TV(P, Q) = sup_A P(A) − Q(A) is the total variation distance. Let W = Σ_x E|S(n_x)| with the simple symmetric
+random walk S. For every P, also one with infinitely many outcomes:
+
+- TV(P, Q) ≤ E TV + √(L/2n) with probability ≥ 1 − e^−L, because one sample changes TV by at most 1/n (McDiarmid);
+- E TV ≤ E W/n, by symmetrisation: W/2n is the empirical Rademacher complexity of the class of all sets;
+- E W ≤ W + L + √(2WL + L²) with probability ≥ 1 − e^−L: W is self-bounding (Boucheron, Lugosi and Massart, 2000).
+
+Both hold with probability ≥ 1 − δ for L = ln(2/δ). This is the bound of Cohen, Kontorovich and Wolfer (Learning
+discrete distributions with infinite support, 2020) with the third inequality in place of a second use of the first.
+
+Enumeration of a lazy model: the table of all states that can be reached from given ones.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from jmdp.base import arrays
+from jmdp.base.arrays import Floats
 from jmdp.base.luck import Shock
 from jmdp.base.settings import short
-from jmdp.errors import JMDPError, SimulatorError
+from jmdp.errors import JMDPError, ModelError, SimulatorError
+from jmdp.models.lazy import LazyJMDP
+from jmdp.models.tabular import TabularJMDP
 from jmdp.simulators.digests import digest_of
-from jmdp.simulators.simulator import Simulator, is_over, plain_reward, three_parts
-from jmdp.simulators.step_notes import REPEATED
+from jmdp.simulators.simulator import REPEATED, Simulator, is_over, plain_reward, three_parts
 from jmdp.simulators.tabulation.finite_luck import Cells, Path
+
+_SWEEPS = 1000
+"""Most sweeps of `return_error`; its result is valid after any number."""
+
+
+def mean_distance(steps: int) -> float:
+    """E|S(n)|, the mean distance from 0 of a symmetric random walk after n steps: 2j C(2j, j)/4^j with j = ⌈n/2⌉."""
+    j = (steps + 1) // 2
+    return 2 * j * math.exp(math.lgamma(2 * j + 1) - 2 * math.lgamma(j + 1) - 2 * j * math.log(2)) if j else 0.0
+
+
+def row_error(counts: Iterable[int], chance: float) -> float:
+    """Upper bound on TV(P, Q) that fails with at most this probability; `counts` are the n_x."""
+    counts = list(counts)
+    n, L = sum(counts), math.log(2 / chance)
+    W = math.fsum(map(mean_distance, counts))
+    return min(1.0, (W + L + math.sqrt(2 * W * L + L * L)) / n + math.sqrt(L / (2 * n)))
+
+
+def chance_of(confidence: float, number: int) -> float:
+    """Error probability of the sampled state with this number (from 1): (1 − confidence)/(j(j + 1)).
+
+    They sum to 1 − confidence however many states are found. The samples of a state are independent of all that led to
+    it, so the bounds hold jointly though the states themselves were found by sampling.
+    """
+    return (1 - confidence) / (number * (number + 1))
+
+
+def return_error(model: TabularJMDP, error: Floats) -> Floats:
+    """Upper bounds [S] on the errors of mean returns, of all policies, if rewards are in the range of those seen.
+
+    The mean of r + γ V(s') in state s changes by at most error[s] · width, where width is that of the range of returns.
+    So the error is at most width · D, with D(s) = error[s] + γ max_a E[D(s')] in the model (simulation lemma). Sweeps
+    start above D and stay above it.
+    """
+    gamma, ends = model.discount, model.terminal
+    width = (max(float(model.reward.max()), 0.0) - min(float(model.reward.min()), 0.0)) / (1 - gamma)
+    found = np.where(ends, 0.0, error.max() / (1 - gamma))
+    for _ in range(_SWEEPS):
+        before, found = found, np.zeros_like(error)
+        for a in range(model.shape[2]):
+            ahead = np.einsum("sk,sk->s", model.prob, before[model.next_state[:, :, a]])
+            np.maximum(found, np.where(ends, 0.0, error + gamma * ahead), out=found)
+        if (before - found).max() <= 1e-3 * found.max():
+            break
+    return np.minimum(width * found, width)
+
 
 JointOutcome = tuple[tuple[float, bytes], ...]
 """Reward and digest of the next state for each action; the digest is empty if the episode has ended."""
@@ -114,3 +182,42 @@ class JointSteps:
         row.outcomes, row.counts = list(count), list(count.values())
         row.weights = [n / len(roots) for n in row.counts]
         return row
+
+
+_BYTES = 60.0
+"""Memory for each number of the table while it is made."""
+
+
+def reachable_states(lazy: LazyJMDP, starts: Sequence[Any], most: int, report: Callable[[int], None]) -> list[int]:
+    """Numbers in the lazy model of the states that can be reached, in the order in which they are found."""
+    found = list(dict.fromkeys(lazy.index(state) for state in starts))
+    known = set(found)
+    done = 0
+    while done < len(found):
+        i = found[done]
+        lazy.expand(i)
+        done += 1
+        if not lazy.terminal[i]:
+            after = np.unique(lazy.next_state[i][lazy.prob[i] > 0]).tolist()
+            new = [n for n in after if n not in known]
+            known.update(new)
+            found.extend(new)
+        if len(found) > most:
+            raise ModelError(
+                f"More than {most:,} states can be reached, e.g. {short(lazy.states[found[-1]])}. Give a larger "
+                "max_states, or evaluate without a table: jmdp.evaluate(model, policy, method=jmdp.ReachablePairs(…))."
+            )
+        report(done)
+    return found
+
+
+def lazy_table(lazy: LazyJMDP, found: list[int], names: Sequence[str] | None) -> TabularJMDP:
+    """Scenario table of these states, which must be closed under all actions."""
+    S, K, A = len(found), *lazy.reward.shape[1:]
+    arrays.refuse_large(f"A table of {S:,} states, {K:,} scenarios and {A:,} actions", _BYTES * S * K * A)
+    at = np.array(found)
+    number = np.zeros(len(lazy.states), np.int64)  # of scenarios with probability 0, which may lead anywhere
+    number[at] = np.arange(S)
+    actions = None if lazy.actions is None or lazy.actions.names is None else lazy.actions.names
+    after, terminal = number[lazy.next_state[at]], lazy.terminal[at]
+    return TabularJMDP(lazy.prob[at], lazy.reward[at], after, lazy.discount, terminal, names, actions)

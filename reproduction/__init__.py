@@ -1,0 +1,1 @@
+"""The paper again: experiments with public names only, their claims, verdicts, records, and the report."""

@@ -1,0 +1,97 @@
+"""`python -m reproduction`: the figures and tables of the paper again, with a verdict on each claim."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import tyro
+
+from jmdp.base.settings import whole_number
+from jmdp.cli.command import Command, Exit, Flag, Names, aside, print_json, show
+from jmdp.cli.loading import unknown
+from jmdp.cli.main import exit_code, parsed
+from jmdp.errors import SettingsError
+from reproduction.experiment import Work
+from reproduction.paper import EXPERIMENTS
+from reproduction.records import Record
+from reproduction.report import measured_text
+from reproduction.reproducing import reproduce
+
+_NAMES = f"Experiments to run: {', '.join(EXPERIMENTS)}; or all (the default)."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduce(Command):
+    """Reproduce the paper's experiments and write a report of claims, measured values and verdicts.
+
+    Writes numbers/NAME.json, figures/NAME.svg and report.html, a self-contained HTML file, to the folder --out (quick
+    runs: NAME-quick and report-quick.html). Running the same command again resumes an interrupted run and keeps
+    finished results. The exit code is 1 if a claim was not reproduced.
+    """
+
+    examples: ClassVar = {
+        "python -m reproduction gridworld_correlations chain_correlation --out report": "two figures, within seconds",
+        "python -m reproduction all --quick --out quick": "all experiments with little data: a few minutes",
+        "python -m reproduction all --out report": "all experiments in full: within 90 minutes on two cores",
+    }
+
+    names: Annotated[Names, tyro.conf.arg(help=_NAMES)] = ("all",)
+    out: Path
+    """Folder for numbers, figures and the report."""
+    quick: Flag = False
+    """Use little data and few samples, to test that everything runs."""
+    workers: int = 2
+    """Number of emulator processes. The results do not depend on it."""
+
+    def run(self) -> Exit:
+        """Run the experiments in the order of the paper."""
+        for name in self.names:
+            if name not in {*EXPERIMENTS, "all"}:
+                raise unknown("experiment", name, [*EXPERIMENTS, "all"])
+        if self.out.exists() and not self.out.is_dir():
+            raise SettingsError(f"--out {self.out} is not a folder. Give a folder, which is created if necessary.")
+        workers = whole_number("workers", self.workers, 1)
+        chosen = [name for name in EXPERIMENTS if "all" in self.names or name in self.names]
+        work = Work(self.out / "work", not self.quiet, workers)
+        records: list[Record] = []
+        found = reproduce(chosen, self.out, quick=self.quick, work=work)
+        for _ in chosen:
+            with aside(self.quiet):
+                records.append(next(found))
+            if not self.json:
+                show(_text(records[-1]))
+        if self.json:
+            print_json([record.document() for record in records])
+        else:
+            report = "report-quick.html" if self.quick else "report.html"
+            show(f"Report: {self.out / report}")
+        failed = any(finding.failed for record in records for finding in record.findings)
+        return Exit.NO if failed else Exit.YES
+
+
+def _text(record: Record) -> str:
+    lines = [record.name]
+    for finding in record.findings:
+        lines += [
+            f"  {finding.verdict.value:<16}  {finding.claim}",
+            f"  {'':<16}  {measured_text(finding.measured)}; {finding.rule}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command line and return the exit code."""
+
+    def run() -> int:
+        command = parsed(Reproduce, "python -m reproduction", arguments)
+        return command if isinstance(command, int) else command.run()
+
+    return exit_code(run)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,105 @@
+"""Saved results of an experiment with its settings, written before its figure is drawn."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from jmdp.base.whole_files import whole_file
+from reproduction.experiment import Experiment, Numbers, Work
+from reproduction.findings import Finding, Judgement, Measured
+
+
+@dataclass(frozen=True)
+class Record:
+    """Results of an experiment as they appear in a report."""
+
+    name: str
+    settings: dict[str, Any]
+    versions: dict[str, str]
+    findings: list[Finding]
+    data: dict[str, Any]
+
+    @classmethod
+    def of(cls, experiment: Experiment, numbers: Numbers) -> Record:
+        """Return the record of an experiment that was just run."""
+        return cls(experiment.name, settings_of(experiment), _versions(experiment), numbers.findings, numbers.data)
+
+    @property
+    def worst(self) -> Judgement:
+        """Worst verdict of all findings."""
+        order = (Judgement.NOT_REPRODUCED, Judgement.CANNOT_BE_JUDGED, Judgement.REPRODUCED, Judgement.BETTER)
+        return next(verdict for verdict in order if any(finding.verdict is verdict for finding in self.findings))
+
+    @property
+    def remarks(self) -> list[str]:
+        """Remarks of all findings, without duplicates."""
+        return list(dict.fromkeys(finding.remark for finding in self.findings if finding.remark))
+
+    def save(self, path: Path) -> None:
+        """Write the record atomically. Equal numbers give equal bytes."""
+        text = json.dumps(self.document(), indent=1, ensure_ascii=False, allow_nan=False)
+        with whole_file(path) as file:
+            file.write(f"{text}\n".encode())
+
+    def document(self) -> dict[str, Any]:
+        """Return the record as a JSON document; infinite ends of intervals are null."""
+        found = asdict(self)
+        for finding in found["findings"]:
+            for end in ("low", "high"):
+                if math.isinf(finding["measured"][end]):
+                    finding["measured"][end] = None
+        plain: dict[str, Any] = json.loads(json.dumps(found))
+        return plain
+
+    @classmethod
+    def load(cls, path: Path) -> Record:
+        """Load a saved record."""
+        saved = json.loads(path.read_text(encoding="utf-8"))
+        findings = [
+            Finding(**{**finding, "measured": _measured(finding["measured"]), "verdict": Judgement(finding["verdict"])})
+            for finding in saved.pop("findings")
+        ]
+        return cls(findings=findings, **saved)
+
+
+def _measured(saved: dict[str, Any]) -> Measured:
+    ends = {
+        end: nowhere if saved[end] is None else saved[end] for end, nowhere in (("low", -math.inf), ("high", math.inf))
+    }
+    return Measured(**{**saved, **ends, "seeds": tuple(saved["seeds"])})
+
+
+def settings_of(experiment: Experiment) -> dict[str, Any]:
+    """Return the settings of an experiment as JSON values."""
+    found: dict[str, Any] = json.loads(json.dumps(asdict(experiment)))
+    return found
+
+
+def saved_record(experiment: Experiment, path: Path) -> Record | None:
+    """Return the record of an earlier run with the same settings and packages, or None if unavailable or damaged."""
+    try:
+        record = Record.load(path)
+        if not record.findings or record.settings != settings_of(experiment):
+            return None
+        same = record.versions == _versions(experiment)
+        experiment.figure(record.data)
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, ImportError):
+        return None
+    return record if same else None
+
+
+def _versions(experiment: Experiment) -> dict[str, str]:
+    packages = ("jmdp", "numpy", "scipy") + (("jax", "ale-py") if experiment.name.startswith("atari") else ())
+    return {package: version(package) for package in packages}
+
+
+def run_and_save(experiment: Experiment, path: Path, work: Work) -> Record:
+    """Run an experiment and save its record."""
+    record = Record.of(experiment, experiment.run(work))
+    record.save(path)
+    return record

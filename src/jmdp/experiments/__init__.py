@@ -1,1 +1,0 @@
-"""Experiments, one folder each. They use public names only and save their numbers before their figures."""

@@ -1,0 +1,332 @@
+"""Rollouts of scenario tables by a compiled kernel, with the same interface as those of any simulator.
+
+Episodes of several policies on a scenario table, simulated by a compiled kernel.
+
+Samples of the actions of each state: blocks for a pool, and samples that are simulated again on demand.
+
+Sampled returns of several policies of a table, from each state and from a random start state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jmdp.base.arrays import Floats, Integers, cumulative_rows, refuse_large
+from jmdp.base.interval import Interval
+from jmdp.base.luck import Shock
+from jmdp.methods.exact_pairs.policy_pairs import PolicyRanges
+from jmdp.methods.kernels.tables import BranchTables, PolicyTables, SampledReturns, Unsigned
+from jmdp.methods.shared.return_range import ReturnRange
+from jmdp.models.actors.actor import Actor
+from jmdp.models.actors.as_policy import as_policy
+from jmdp.models.coupling import Coupling
+from jmdp.models.policy import Policies, TabularPolicy
+from jmdp.models.tabular import TabularJMDP
+from jmdp.simulators.adapters.functions import TabularSimulator
+from jmdp.simulators.rollouts.draws import Draws, exact_gains
+from jmdp.simulators.rollouts.episodes import EpisodeDraws, EpisodePlan, paired_episodes
+from jmdp.simulators.rollouts.rollouts import RolloutPlan, paired_draws
+from jmdp.simulators.simulator import Simulator
+from jmdp.simulators.starts import Starts
+from jmdp.statistics.drawn_evaluation import Support
+
+
+class CompiledTable(TabularSimulator):
+    """Simulator of a scenario table, with compiled rollouts if the policy is a table too."""
+
+    def compiled_draws(self, actor: Actor, plan: RolloutPlan) -> Callable[[int, int], Draws] | None:
+        """Rollouts by the kernel, if the policy can be written as a table."""
+        S, _, A = self.model.shape
+        probabilities = actor.table(S, A)
+        return None if probabilities is None else _TableRollouts(self.model, TabularPolicy(probabilities), plan).draw
+
+    def compiled_episodes(self, plan: EpisodePlan) -> Callable[[int, int], EpisodeDraws] | None:
+        """Episodes by the kernel, if all policies can be written as tables."""
+        S, _, A = self.model.shape
+        tables = [actor.table(S, A) for actor in plan.actors]
+        known = [table for table in tables if table is not None]
+        return TableEpisodes(self.model, known, plan).draw if len(known) == len(tables) else None
+
+
+def compiled(simulator: Simulator) -> Simulator:
+    """Compiled form of a table, else the simulator itself; subclasses are not compiled, as they may override steps."""
+    return CompiledTable(simulator.model) if type(simulator) is TabularSimulator else simulator
+
+
+class _TableRollouts:
+    """Tables in the layout of the kernel."""
+
+    def __init__(self, model: TabularJMDP, policy: TabularPolicy, plan: RolloutPlan) -> None:
+        self._plan = plan
+        self._start = model.states.position(plan.state)
+        self._actions = np.array([model.actions.position(action) for action in plan.actions])
+        self._tables = BranchTables.of(model, policy, plan.coupling, model.reward)
+        self._root = Shock.of_sample(plan.seed, 0).derived(b"table")
+
+    def draw(self, first: int, count: int) -> Draws:
+        """Samples first … first + count − 1, cut from the blocks that contain them."""
+        start, stop = first // BLOCK, -(-(first + count) // BLOCK)
+        shape = ((stop - start) * BLOCK, self._actions.size)
+        refuse_large(f"{count:,} samples of {shape[1]} actions", SAMPLE_BYTES * shape[0] * shape[1])
+        whole = SampledReturns(
+            np.empty(shape),
+            np.empty(shape, np.int64),
+            np.empty(shape, np.int64),
+            np.empty(shape, np.bool_),
+            np.zeros(3),
+        )
+        generator = self._root.generator()
+        for block in range(start, stop):
+            self._root.derived(b"block", block, self._plan.subset).restart(generator)
+            self._fill(generator, _rows(whole, (block - start) * BLOCK, BLOCK))
+        asked = _rows(whole, first - start * BLOCK, count)
+        steps, shared, largest = whole.totals
+        gains = exact_gains(asked.gains, asked.returns, asked.exact)
+        return Draws(asked.returns, asked.ends, gains, float(largest), int(steps), int(shared), True)
+
+    def _fill(self, generator: np.random.Generator, block: SampledReturns) -> None:
+        """Simulate a block in parts, because an interrupt is noticed only between calls of the kernel."""
+        from jmdp.methods.kernels.branches import sample_returns
+
+        plan = self._plan
+        rows = max(1, STEPS_A_CALL // (plan.horizon * self._actions.size))
+        for row in range(0, BLOCK, rows):
+            part = _rows(block, row, rows)
+            sample_returns(generator, self._tables, plan.discount, plan.horizon, self._start, self._actions, part)
+
+
+def _rows(out: SampledReturns, first: int, count: int) -> SampledReturns:
+    return out._replace(**{name: getattr(out, name)[first : first + count] for name in out._fields if name != "totals"})
+
+
+BLOCK = 64
+"""Samples that share one generator. A sample depends only on the seed and its number."""
+
+STEPS_A_CALL = 5_000_000
+"""Maximum steps of one call of the kernel: a fraction of a second."""
+
+SAMPLE_BYTES, KEY_BYTES = 64.0, 140.0
+"""Memory of one return of a sample with its fingerprint and temporaries, and of the random keys of a sample."""
+
+
+class TableEpisodes:
+    """Episodes of policies [S, A] of a table."""
+
+    def __init__(self, model: TabularJMDP, policies: Sequence[Floats], plan: EpisodePlan) -> None:
+        self._plan = plan
+        self._root = Shock.of_sample(plan.seed, 0).derived(b"table episodes")
+        self._tables = PolicyTables(
+            cumulative_rows(model.prob),
+            model.reward,
+            model.next_state,
+            model.terminal,
+            np.stack([cumulative_rows(probabilities) for probabilities in policies]),
+            np.array([model.states.position(state) for state in plan.starts.states]),
+            plan.starts.cumulative,
+            plan.coupling.shared_in_a_state,
+            plan.coupling.shared_between_states,
+            plan.coupling.policy_luck == "shared",
+        )
+
+    def draw(self, first: int, count: int) -> EpisodeDraws:
+        """Samples first … first + count − 1."""
+        from jmdp.methods.kernels.branches import policy_returns
+
+        plan = self._plan
+        shape = (count, len(plan.actors))
+        refuse_large(f"{count:,} samples of {shape[1]} policies", (KEY_BYTES + SAMPLE_BYTES * shape[1]) * count)
+        keys = self.keys(first, count)
+        starts = np.tile(plan.start_numbers(first, count)[:, None], shape[1])
+        returns, ends, gains = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.int64)
+        exact, totals = np.empty(shape, np.bool_), np.zeros(3)
+        rows = max(1, STEPS_A_CALL // (plan.horizon * shape[1]))
+        for row in range(0, count, rows):  # in parts, because an interrupt is noticed only between calls
+            part = slice(row, row + rows)
+            out = SampledReturns(returns[part], ends[part], gains[part], exact[part], totals)
+            policy_returns(self._tables, keys[part], plan.discount, plan.horizon, starts[part], out)
+        steps, _, largest = totals
+        gains = exact_gains(gains, returns, exact)
+        return EpisodeDraws(returns, ends, gains, float(largest), int(steps), 0, True, starts, count)
+
+    def keys(self, first: int, count: int) -> Unsigned:
+        """[count, 3], keys of start, steps and policies; separate keys for the parts that the plan lists as fresh."""
+        start, stop = first // BLOCK, -(-(first + count) // BLOCK)
+        generator, blocks = self._root.generator(), []
+        for block in range(start, stop):
+            self._root.derived(b"block", block, self._plan.subset).restart(generator)
+            blocks.append(generator.integers(2**64, size=(BLOCK, 5), dtype=np.uint64))
+        columns = [0, 3 if "steps" in self._plan.fresh else 1, 4 if "policies" in self._plan.fresh else 2]
+        return np.ascontiguousarray(np.concatenate(blocks)[first - start * BLOCK :][:count, columns])
+
+
+@dataclass(frozen=True, eq=False)
+class StateSamples:
+    """Rollouts of each state, simulated on demand; the same ones each time."""
+
+    simulator: Simulator
+    actor: Actor
+    plans: Sequence[RolloutPlan]
+
+    def __call__(self, s: int, samples: int) -> Draws:
+        """The first samples of state s."""
+        return paired_draws(self.simulator, self.actor, self.plans[s], 0, samples)
+
+    @classmethod
+    def of_table(
+        cls, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, horizon: int, seed: int
+    ) -> StateSamples:
+        """Rollouts of each state of a table."""
+        simulator = CompiledTable(model)
+        plans = rollout_plans(simulator, range(model.shape[0]), coupling, model.discount, horizon, seed)
+        return cls(simulator, as_policy(policy, model.actions), plans)
+
+
+def rollout_plans(
+    simulator: Simulator, states: Sequence[Any], coupling: Coupling, discount: float, horizon: int, seed: int
+) -> list[RolloutPlan]:
+    """One plan for each state, each with its own random numbers."""
+    assert simulator.actions is not None
+    return [
+        RolloutPlan(
+            state=state,
+            actions=range(simulator.actions.size),
+            coupling=coupling,
+            discount=discount,
+            horizon=horizon,
+            seed=seed_of(seed, s),
+        )
+        for s, state in enumerate(states)
+    ]
+
+
+def seed_of(seed: int, state: int) -> int:
+    """A seed for each state, so that their randomness is independent."""
+    return Shock.of_sample(seed, state).derived(b"state").seed()
+
+
+@dataclass(frozen=True, eq=False)
+class FirstSamples:
+    """As many samples of each state as were kept."""
+
+    draw: Callable[[int, int], Draws]
+    sizes: Integers  # [S]
+
+    def __call__(self, s: int) -> Draws:
+        """The samples of state s."""
+        return self.draw(s, int(self.sizes[s]))
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Blocks of rollouts of a simulator, for a pool."""
+
+    simulator: Simulator
+    policy: Actor
+    plans: Sequence[RolloutPlan]
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.simulator, self.policy, [plan.packed(self.simulator.pack) for plan in self.plans]
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        simulator, policy, plans = state
+        self.__init__(simulator, policy, [plan.packed(simulator.unpack) for plan in plans])  # type: ignore[misc]
+
+    def __call__(self, plan: int, first: int, count: int) -> Draws:
+        """Samples first … first + count − 1 of a plan."""
+        return paired_draws(self.simulator, self.policy, self.plans[plan], first, count)
+
+
+@dataclass(frozen=True, eq=False)
+class PolicySamples:
+    """Episodes of each state, simulated on demand; the same ones each time."""
+
+    simulator: Simulator
+    plans: Sequence[EpisodePlan]  # one for each state; then one for each start state, with other random numbers
+    start: Floats | None  # [S]
+    seed: int
+
+    @classmethod
+    def of_table(
+        cls,
+        model: TabularJMDP,
+        policies: Policies,
+        coupling: Coupling,
+        start: Floats | None,
+        horizon: int,
+        seed: int,
+    ) -> PolicySamples:
+        """Episodes of the policies of a table."""
+        S, actors = model.shape[0], [as_policy(policy, model.actions) for policy in policies.values()]
+        plans = [
+            EpisodePlan(
+                starts=Starts([s % S], np.ones(1), [model.states.name(s % S)]),
+                actors=actors,
+                coupling=coupling,
+                discount=model.discount,
+                horizon=horizon,
+                seed=seed_of(seed, s),
+            )
+            for s in range(S if start is None else 2 * S)
+        ]
+        return cls(CompiledTable(model), plans, start, seed)
+
+    def __call__(self, s: int, samples: int) -> Draws:
+        """The first samples of state s, or of the random start if s is the number of states."""
+        if self.start is not None and s == self.start.size:
+            return self._from_start(self.start, samples)
+        return paired_episodes(self.simulator, self.plans[s], 0, samples)
+
+    def _from_start(self, start: Floats, samples: int) -> Draws:
+        """Samples with a random start state each, which all policies share under any coupling."""
+        rng = Shock.of_sample(self.seed, 0).derived(b"starts").generator()
+        drawn = rng.choice(start.size, size=samples, p=start)
+        parts, rows = [], []
+        for s in np.unique(drawn):
+            at = np.flatnonzero(drawn == s)
+            parts.append(paired_episodes(self.simulator, self.plans[start.size + int(s)], 0, at.size))
+            rows.append(at)
+        joined, order = Draws.joined(parts), np.argsort(np.concatenate(rows), kind="stable")
+        return Draws(
+            joined.returns[order],
+            joined.ends[order],
+            joined.gains[order],
+            joined.largest_reward,
+            joined.steps,
+            joined.shared_steps,
+            joined.drew,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class PolicySupport(Support):
+    """Ranges of returns and gaps, from each state and from the random start."""
+
+    ranges: PolicyRanges
+    start: Floats | None
+
+    @classmethod
+    def of_table(cls, model: TabularJMDP, policies: Policies, start: Floats | None) -> PolicySupport:
+        """Ranges of the policies of a table."""
+        return cls(PolicyRanges([ReturnRange(model, policy) for policy in policies.values()]), start)
+
+    def is_over(self, s: int) -> bool:
+        """True if no reward can follow from this state."""
+        return all(self.ranges.is_over(t) for t in self._states(s))
+
+    def of(self, s: int, i: int) -> Interval:
+        """Interval that contains the return."""
+        return Interval.hull(self.ranges.of(t, i) for t in self._states(s))
+
+    def of_gap(self, s: int, i: int, j: int) -> Interval:
+        """Interval that contains the gap."""
+        return Interval.hull(self.ranges.of_gap(t, i, j) for t in self._states(s))
+
+    def _states(self, s: int) -> list[int]:
+        if self.start is None or s < self.start.size:
+            return [s]
+        found: list[int] = np.flatnonzero(self.start > 0).tolist()
+        return found

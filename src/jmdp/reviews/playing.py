@@ -1,0 +1,239 @@
+"""`review`: an episode step by step; which decisions were wrong, and what was luck."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jmdp.base.machine import interruptible
+from jmdp.base.settings import asks_for_seed, boolean_value, listed, number, short, whole_number
+from jmdp.distribute.pools import Pool
+from jmdp.distribute.process_pool import check_pool
+from jmdp.errors import SettingsError, SimulatorError
+from jmdp.methods.monte_carlo.monte_carlo import LONGEST
+from jmdp.methods.monte_carlo.samples import compiled
+from jmdp.models.actors.as_policy import as_policy
+from jmdp.models.coupling import Synchronous
+from jmdp.models.discount import problem_discount
+from jmdp.reviews.question import ReviewQuestion, ReviewSettings
+from jmdp.reviews.review import Review
+from jmdp.reviews.reviews import Reviews
+from jmdp.reviews.rollout_values import LookaheadValues, RolloutValues
+from jmdp.reviews.trajectory import Player
+from jmdp.reviews.values import Alternatives
+from jmdp.simulators import as_simulator
+from jmdp.simulators.adapters.functions import table_of
+from jmdp.simulators.adapters.gymnasium.gymnasium_simulator import GymnasiumSimulator
+from jmdp.simulators.rollouts.episodes import EpisodePlan
+from jmdp.simulators.rollouts.rollouts import enough_steps
+from jmdp.simulators.simulator import Simulator, candidate_actions
+from jmdp.simulators.starts import Starts
+
+
+@interruptible
+@asks_for_seed
+def review(
+    simulator: Any,
+    policy: Any,
+    *,
+    seed: int,
+    reference: Any = None,
+    played: Sequence[Any] | None = None,
+    episode: int = 0,
+    episodes: int | Sequence[int] | None = None,
+    starts: Any = None,
+    steps: range | None = None,
+    actions: Any = None,
+    method: RolloutValues | LookaheadValues | None = None,
+    discount: float | None = None,
+    horizon: int | None = None,
+    confidence: float = 0.95,
+    pool: int | Pool | None = None,
+    progress: bool = True,
+) -> Review | Reviews:
+    """Review an episode step by step: was it luck, or a bad decision?
+
+    Plays one episode, or several, and splits its return into expectation + skill + luck, the values being those of a
+    reference policy; see `Review`. For each step it finds what each action would have earned on average from there, and
+    what it would have earned in this very luck, by replaying the step under the same random keys.
+
+    Parameters
+    ----------
+    simulator
+        A Gymnasium or gymnax environment, a table (`TabularJMDP`), a world, or any `Simulator`. States are simulated
+        again, so environments must support copies, as in `compare`.
+    policy
+        The policy that is reviewed; see `as_policy`. It may have a memory if a reference is given.
+    seed
+        Random seed of all draws. Episode i depends only on the seed and i. It is sample i of `compare_policies` with
+        the same seed and its default coupling, if that simulates step by step (not a compiled table or JAX program).
+    reference
+        The policy whose values are used, and which follows after every other action. None: the reviewed policy.
+    played
+        Actions that were taken, for example by a person; None: those of the policy. The policy is then the reference
+        only.
+    episode
+        Number of the episode.
+    episodes
+        Number of episodes, or a list of their numbers, to review several of them. None: one, `episode`.
+    starts
+        Start states, as in `compare_policies`.
+    steps
+        Steps to review, ``range(first, stop)``, of a long episode. None: all of them.
+    actions
+        Actions whose values are found, by index or name; None: all. With continuous actions: a list or dictionary of
+        actions, to which the one that was taken is added.
+    method
+        How values are found: `RolloutValues` or `LookaheadValues`. None: exactly for a table whose policy is a table;
+        by rollouts for one episode, and by lookahead with fitted values for several.
+    discount
+        Discount factor γ; a table has its own. With 1 the return is the sum of the rewards of `horizon` steps.
+    horizon
+        Largest number of steps of an episode. Default: with discount 1 the time limit of the environment, otherwise the
+        smallest with γ^horizon ≤ 1/1000. With a discount below 1 it is also the number of steps that rollouts continue
+        after the last reviewed step, so that all count the same steps; `steps` may then be later than `horizon`.
+    confidence
+        Confidence level of each interval.
+    pool
+        Worker processes, as in `compare`. The result does not depend on it.
+    progress
+        Show progress if the computation takes long.
+
+    Returns
+    -------
+    Review or Reviews
+        The review of one episode; with `episodes`, of several.
+    """
+    settings = ReviewSettings(
+        seed=whole_number("seed", seed, 0),
+        confidence=_confidence(confidence),
+        horizon=None if horizon is None else whole_number("horizon", horizon, 1, LONGEST),
+        numbers=_numbers(episode, episodes),
+        steps=_steps(steps),
+        progress=boolean_value("progress", progress),
+    )
+    check_pool(pool)
+    question = _question(simulator, policy, reference, played, starts, actions, discount, settings)
+    values = question.values(method)
+    found = question.reviewed(values, pool, whole_episodes=episodes is None)
+    return found[0] if episodes is None else Reviews.of(found, len(settings.numbers))
+
+
+def _confidence(value: Any) -> float:
+    found = number("confidence", value, 0, 1)
+    if not 0 < found < 1:
+        raise SettingsError(f"confidence is {found}. Give a number between 0 and 1.")
+    return found
+
+
+def _numbers(episode: Any, episodes: Any) -> list[int]:
+    """Numbers of the episodes."""
+    if episodes is None:
+        return [whole_number("episode", episode, 0)]
+    if isinstance(episodes, (int, float)) or not hasattr(episodes, "__len__"):
+        return list(range(whole_number("episodes", episodes, 2, _MOST_EPISODES)))
+    found = listed(episodes, _MOST_EPISODES)
+    if found is None or not 2 <= len(found) <= _MOST_EPISODES:
+        raise SettingsError(f"episodes is {short(episodes)}. Give a number or a list of at least two episodes.")
+    numbers = [whole_number("episodes", one, 0) for one in found]
+    if len(set(numbers)) < len(numbers):
+        raise SettingsError(f"episodes is {short(numbers)}, with a number twice. Give each once.")
+    return numbers
+
+
+_MOST_EPISODES = 1_000_000
+
+
+def _steps(steps: Any) -> range | None:
+    if steps is None:
+        return None
+    if not isinstance(steps, range) or steps.step != 1 or not 0 <= steps.start < steps.stop:
+        raise SettingsError(f"steps is {short(steps)}. Give the steps to review: steps=range(first, stop).")
+    return steps
+
+
+def _question(
+    source: Any,
+    policy: Any,
+    reference: Any,
+    played: Any,
+    starts: Any,
+    actions: Any,
+    discount: float | None,
+    settings: ReviewSettings,
+) -> ReviewQuestion:
+    """Check that simulator, policies and settings are compatible, and combine them."""
+    simulator = compiled(_simulator(source, discount))
+    gamma = problem_discount(simulator.discount, discount)
+    horizon = settings.horizon
+    if horizon is None:
+        horizon = simulator.episode_limit if gamma == 1 else enough_steps(gamma, 1e-3 / (1 - gamma))
+    if horizon is None:
+        raise SettingsError(
+            f"{simulator!r} has no time limit, and discount is 1. Give horizon=… (--horizon), the largest number of "
+            "steps of an episode. Episodes that end earlier are not affected."
+        )
+    table = table_of(simulator)
+    follower = as_policy(policy if reference is None else reference, simulator.actions, table=table)
+    actor = follower
+    if reference is not None:
+        actor = as_policy(policy, simulator.actions, memory=True, table=table)
+    plan = EpisodePlan(
+        starts=Starts.of(starts, simulator, source),
+        actors=[actor],
+        coupling=Synchronous(policy_luck="shared"),
+        discount=gamma,
+        horizon=horizon,
+        seed=settings.seed,
+    )
+    taken = None if played is None else _played(played, simulator, settings)
+    if taken is not None and reference is not None:
+        raise SettingsError("played and reference are given. With played, the policy is the reference: leave one out.")
+    own = reference is not None or taken is not None
+    alternatives = _alternatives(simulator, actions, own)
+    return ReviewQuestion(Player(simulator, plan), actor, follower, taken, reference is None, alternatives, settings)
+
+
+def _simulator(source: Any, discount: float | None) -> Simulator:
+    """The simulator of what was given. Without discounting, a truncation ends an episode of an environment."""
+    parts = [getattr(source, name, None) for name in ("unwrapped", "action_space")]
+    if isinstance(source, Simulator) or any(part is None for part in parts):
+        return as_simulator(source)
+    return _environment(source, truncated_ends=problem_discount(None, discount) == 1)
+
+
+def _environment(env: Any, *, truncated_ends: bool) -> GymnasiumSimulator:
+    """A Gymnasium environment by copies or, because episodes start with a reset, otherwise by replay."""
+    try:
+        return GymnasiumSimulator(env, truncated_ends=truncated_ends)
+    except SimulatorError as error:
+        try:
+            return GymnasiumSimulator(env, truncated_ends=truncated_ends, snapshot="replay")
+        except SimulatorError:
+            raise error from None
+
+
+def _played(played: Any, simulator: Simulator, settings: ReviewSettings) -> list[Any]:
+    """The given actions, as the simulator takes them."""
+    if len(settings.numbers) > 1:
+        raise SettingsError("played has the actions of one episode. Give episode=… instead of episodes=….")
+    found = listed(played, LONGEST)
+    if not found:
+        raise SettingsError(f"played is {short(played)}. Give the list of the actions that were taken.")
+    labels = simulator.actions
+    return found if labels is None else [labels.index(action) for action in found]
+
+
+def _alternatives(simulator: Simulator, actions: Any, own: bool) -> Alternatives:
+    """The actions whose values are found."""
+    if simulator.actions is not None:
+        chosen, labels = candidate_actions(simulator.actions, actions)
+        return Alternatives([labels.name(i) for i in range(labels.size)], chosen, discrete=True, own=False)
+    chosen, labels = candidate_actions(None, actions)
+    first = ["taken", *(["reference"] if own else [])]
+    names = [*first, *(labels.name(i) for i in range(labels.size))]
+    if len(set(names)) < len(names):
+        raise SettingsError(
+            f"actions has the name {first[0]!r} or {first[-1]!r}, which have a meaning. Give other names."
+        )
+    return Alternatives(names, chosen, discrete=False, own=own)

@@ -1,0 +1,1 @@
+"""Results as figures and pages."""

@@ -1,0 +1,1 @@
+"""Figures, a file each; `jmdp.plots` has their names."""

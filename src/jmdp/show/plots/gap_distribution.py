@@ -1,0 +1,170 @@
+"""Distribution function of one gap, with its band, quantiles and the chances of each sign."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jmdp.base.arrays import Floats
+from jmdp.base.rounding import chance, decimals_of, with_decimals
+from jmdp.base.settings import real_number, short
+from jmdp.errors import SettingsError
+from jmdp.results.gaps.distribution import GapDistribution
+from jmdp.results.gaps.gap import Gap
+from jmdp.show.plots.style import COLOURS, GREY, SMALL, WIDTH, check_drawn, clear_spines, new_figure, wrapped
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_BETTER, _WORSE, _TIE = COLOURS[0], COLOURS[1], GREY
+_CURVE, _BAND = COLOURS[4], "#56B4E9"
+
+_CUT = 50
+"""The axis covers at least the quantiles of p/50 and 1 − p/50."""
+
+_LEAST = 1e-9
+"""Smallest probability of a tail: that of its ends must differ from 0 and 1."""
+
+_RARE = 1e-5
+"""Outcomes beyond the axis that are likelier than this are mentioned in the figure."""
+
+_BINS = 1000
+"""Steps closer than the width of the axis over this number are drawn as one; that is less than a pixel."""
+
+
+def gap_distribution(gap: Gap, *, p: float = 0.05, title: str | None = None) -> Figure:
+    """Distribution function of a gap Z(first) − Z(second), with the band that contains it.
+
+    Marked on the curve are the quantiles of p, ½ and 1 − p; in the strip below p, CVaR_p, the mean of the worst p of
+    all outcomes. The line at 0 is split at the chances that the first action does worse, equally well and better,
+    which are written above the axes. The axis ends where almost no mass is left, possibly far inside the support.
+
+    Parameters
+    ----------
+    gap
+        Of an evaluation that has distributions, e.g. ``evaluate(…, method=ExactDistribution()).gap(s, a, b)``.
+    p
+        Probability of the lower tail, below ½.
+    title
+        Shown above the axes.
+    """
+    check_drawn("gap", gap, Gap, title)
+    given, p = p, real_number(p)
+    if not _LEAST <= p < 0.5:
+        raise SettingsError(
+            f"p is {short(given)}. Give a probability between 0 and ½, e.g. 0.05 for the worst twentieth."
+        )
+    distribution = gap.distribution()
+    figure, [[axes]] = new_figure(size=(WIDTH, 5.0))
+    left, right = _limits(distribution, p)
+    _draw_curve(axes, distribution, left, right)
+    _draw_marks(axes, distribution, p, 3 - math.floor(math.log10(right - left)))
+    _draw_zero(axes, distribution)
+    _note_beyond(axes, distribution, left, right)
+    lines = _write_chances(axes, distribution, gap)
+    axes.set_xlim(left, right)
+    axes.set_ylim(-0.02, 1.02)
+    axes.set_xlabel(f"gap: discounted return, {gap.first} − {gap.second}")
+    axes.set_ylabel("P(gap ≤ x)")
+    of = wrapped(f"Distribution of the gap Z({gap.first}) − Z({gap.second}) at state {gap.state}", 56)
+    words = title or f"{of}\n{type(gap.coupling).__name__} coupling, {distribution.confidence_text}"
+    axes.set_title(words, loc="left", fontsize=11, pad=8 + 13 * lines)
+    figure.legend(loc="outside lower left", ncols=2, frameon=False, fontsize=SMALL, labelspacing=0.6)
+    clear_spines(axes)
+    return figure
+
+
+def _limits(distribution: GapDistribution, p: float) -> tuple[float, float]:
+    """Ends of the axis: around the mass and all marks, and 0 unless it is far away."""
+    left = min(float(distribution.quantile(p / _CUT)), float(distribution.cvar(p)))
+    right = float(distribution.quantile(1 - p / _CUT))
+    width = right - left
+    if left - width <= 0 <= right + width:
+        left, right = min(left, 0.0), max(right, 0.0)
+    # The width is 0 for a distribution of one point.
+    margin = 0.06 * (right - left) or 0.5 * abs(left) or 1.0
+    return left - margin, right + margin
+
+
+def _draw_curve(axes: Axes, distribution: GapDistribution, left: float, right: float) -> None:
+    x = _steps(distribution, left, right)
+    after, before = [distribution.cdf(point) for point in x], [distribution.below(point) for point in x[1:]]
+    low = [estimate.low for estimate in after]
+    # Between two steps the cdf is constant. If steps were left out, the largest value in between bounds it.
+    high = [*(estimate.high for estimate in before), after[-1].high]
+    seen = float(np.sum((np.array(high) - low)[:-1] * np.diff(x))) > 2e-3 * (right - left)
+    axes.step(x, np.array(after), where="post", color=_CURVE, linewidth=1.4, zorder=2, label="best estimate")
+    axes.fill_between(x, low, high, step="post", color=_BAND, alpha=0.4, linewidth=0, zorder=1,
+                      label="band that contains the whole cdf" if seen else "_nolegend_")  # fmt: skip
+
+
+def _steps(distribution: GapDistribution, left: float, right: float) -> Floats:
+    """Positions of all steps of the curve and its band; of steps closer than a pixel, the first and last."""
+    steps = np.unique(
+        np.concatenate(
+            (
+                distribution.low,
+                distribution.high,
+                distribution.value,
+                [distribution.support.low, distribution.support.high],
+            )
+        )
+    )
+    steps = steps[(steps > left) & (steps < right)]
+    new_bin = np.diff(np.floor((steps - left) / (right - left) * _BINS)) > 0
+    drawn = np.append(True, new_bin) | np.append(new_bin, True) if steps.size else np.zeros(0, bool)
+    return np.concatenate(([left], steps[drawn | (steps == 0)], [right]))
+
+
+def _note_beyond(axes: Axes, distribution: GapDistribution, left: float, right: float) -> None:
+    """Mention outcomes far beyond the axis: they are rare, but may dominate the mean."""
+    there, width = distribution.value[distribution.mass > _RARE], right - left
+    if there.size and left - there.min() > width:
+        below = f"{100 * distribution.below(left):.2g}%"
+        text = f"← {below} of all outcomes\n    far beyond, down to {decimals_of(there.min(), 0)}"
+        axes.text(0.01, 0.1, text, transform=axes.transAxes, fontsize=SMALL, color=_WORSE)
+    if there.size and there.max() - right > width:
+        beyond = 100 * (1 - distribution.cdf(right))
+        text = f"{beyond:.2g}% of all outcomes →\nfar beyond, up to {decimals_of(there.max(), 0)}    "
+        axes.text(0.99, 0.86, text, transform=axes.transAxes, fontsize=SMALL, color=_BETTER, ha="right", va="top")
+
+
+def _draw_marks(axes: Axes, distribution: GapDistribution, p: float, decimals: int) -> None:
+    axes.axhspan(0, p, color=_WORSE, alpha=0.12, linewidth=0, zorder=0)
+    marks = (
+        (distribution.quantile(1 - p), 1 - p, "^", f"{100 * (1 - p):g}% quantile"),
+        (distribution.quantile(0.5), 0.5, "o", "median"),
+        (distribution.quantile(p), p, "v", f"{100 * p:g}% quantile"),
+        (distribution.cvar(p), p / 2, "D", f"mean of the worst {100 * p:g}%"),
+    )
+    for x, y, marker, name in marks:
+        colour = _WORSE if marker == "D" else _CURVE
+        axes.errorbar(x, y, xerr=[[x - x.low], [x.high - x]], fmt=marker, color=colour, markersize=6, elinewidth=1,
+                      capsize=2, zorder=4, markerfacecolor=colour if marker == "D" else "white",
+                      label=f"{name}\n{with_decimals(x, max(decimals, 0))}")  # fmt: skip
+
+
+def _draw_zero(axes: Axes, distribution: GapDistribution) -> None:
+    """Line at 0, split in proportion to the mass: worse at the bottom, better on top."""
+    worse, no_better = float(distribution.below(0.0)), float(distribution.cdf(0.0))
+    for low, high, colour in ((0.0, worse, _WORSE), (worse, no_better, _TIE), (no_better, 1.0, _BETTER)):
+        axes.plot([0, 0], [low, high], color=colour, linewidth=4, alpha=0.8, solid_capstyle="butt", zorder=1.5)
+
+
+def _write_chances(axes: Axes, distribution: GapDistribution, gap: Gap) -> int:
+    """Write the three chances above the axes and return the number of lines."""
+    chances = (
+        ("left", f"{gap.first} worse", "<", distribution.inferiority(), _WORSE),
+        ("center", "tie", "=", distribution.ties(), _TIE),
+        ("right", f"{gap.first} better", ">", distribution.superiority(), _BETTER),
+    )
+    written = [with_decimals(estimate, 3, chance, between="\nin ") for *_, estimate, _ in chances]
+    lines = max(text.count("\n") for text in written) + 2
+    for x, text, (side, words, sign, _, colour) in zip((0.0, 0.5, 1.0), written, chances, strict=True):
+        whole = f"{words}\nP(gap {sign} 0) = {text}"
+        whole += "\n" * (lines - 1 - whole.count("\n"))  # so that all start at the same height
+        axes.text(x, 1.02, whole, transform=axes.transAxes, ha=side, va="bottom", color=colour, fontsize=SMALL)
+    return lines

@@ -1,0 +1,271 @@
+"""Parts of pages of reviews: the split of a return, both futures of a decision, and the code that makes it again."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from jmdp.base.interval import Estimate
+from jmdp.base.rounding import significant, typeset
+from jmdp.reviews.decision import MISTAKE, NONE, Decision
+from jmdp.reviews.review import Review
+from jmdp.reviews.review_text import shown
+from jmdp.reviews.trajectory import Replay, Trajectory, discounted
+from jmdp.show.plots.futures_chart import futures_chart
+from jmdp.show.reports.page import (
+    Again,
+    Cell,
+    Figure,
+    Number,
+    Table,
+    again,
+    later,
+    name,
+    settings,
+    short_name,
+)
+from jmdp.show.reports.review_pictures import Picture, Pictures
+
+
+def regret_cell(value: Estimate) -> Cell:
+    """A regret, which is never negative: without an upper end it has no interval."""
+    return value if math.isfinite(value.high) else Number(significant(value, 3), None)
+
+
+def luck_cell(one: Decision) -> Cell:
+    """Luck, 0 where nothing was random."""
+    return Number("0", None, exact=True) if one.fortune == NONE else one.luck
+
+
+def short_title(simulator: str) -> str:
+    """A simulator without its class and settings: pong for ALESimulator('pong', frame_skip=4)."""
+    return re.sub(r"(, \w+=[\w.'\"]+)+$", "", short_name(simulator)).strip("'\"")
+
+
+def again_of(reviews: Sequence[Review], command: str | None) -> Again:
+    """The call of `jmdp.review` for one episode, or for several."""
+    r = reviews[0]
+    given = [("simulator", r.simulator)]
+    more: list[str] = []
+    if r.policy == "given actions":
+        given += [("policy", f"the reference policy, {r.reference}"), ("played", "the list of the actions")]
+        more.append("played=played,")
+    else:
+        given.append(("policy", r.policy))
+        if r.reference is not None:
+            given.append(("reference", r.reference))
+            more.append("reference=reference,")
+    if isinstance(r.replay, Replay) and r.replay.player.plan.starts.given:
+        given.append(("starts", f"the start states: {', '.join(r.replay.player.plan.starts.names[:20])}"))
+        more.append("starts=starts,")
+    more += _actions(r)
+    keywords = settings(seed=r.seed, **_episodes(reviews), discount=r.discount, horizon=_horizon(reviews))
+    keywords += settings(confidence=r.confidence)
+    steps = [f"steps=range({r.first}, {_stop(reviews)}),"] if _windowed(reviews) else []
+    return again(command, given, "jmdp.review", ["simulator, policy,", *more, *keywords, *steps, *_method(r)])
+
+
+def _actions(r: Review) -> list[str]:
+    """Which actions have values, unless all have."""
+    if not isinstance(r.replay, Replay):
+        return []
+    labels = r.replay.player.simulator.actions
+    if labels is None:
+        return [f"actions={later('the actions to compare')}"]
+    return settings(actions=list(r.actions)) if len(r.actions) < labels.size else []
+
+
+def _episodes(reviews: Sequence[Review]) -> dict[str, int | list[int]]:
+    numbers = [one.episode for one in reviews]
+    if len(numbers) == 1:
+        return {"episode": numbers[0]}
+    return {"episodes": len(numbers) if numbers == list(range(len(numbers))) else numbers}
+
+
+def _stop(reviews: Sequence[Review]) -> int:
+    return max(one.first + one.asked for one in reviews)
+
+
+def _horizon(reviews: Sequence[Review]) -> int:
+    """Largest number of steps; with a discount rollouts end this many steps after the last reviewed one."""
+    r = reviews[0]
+    return r.end if r.discount == 1 else r.end - _stop(reviews)
+
+
+def _windowed(reviews: Sequence[Review]) -> bool:
+    ended = all(one.trajectory.terminated for one in reviews)
+    return reviews[0].first > 0 or not (ended or _stop(reviews) == _horizon(reviews))
+
+
+def _method(r: Review) -> list[str]:
+    """How the values were found, from its text."""
+    rollouts = re.fullmatch(r"([\d,]+) rollouts of each action", r.method)
+    if rollouts:
+        return [f"method=jmdp.reviews.RolloutValues({rollouts[1].replace(',', '_')}),"]
+    return [] if r.method.startswith("exact") else [f"method={later(r.method)}"]
+
+
+MOST_FUTURES = 3
+_FRAMES = 6
+_WEIGHT = 0.05
+"""Steps are shown while their discount is at least this."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A state, in the timeline or in a future."""
+
+    step: str
+    text: str
+    picture: Picture | None
+    judgement: str = ""  # of the decision in a timeline
+
+
+@dataclass(frozen=True, kw_only=True)
+class Future:
+    """A decision, what its actions earn, and both futures."""
+
+    title: str
+    said: str
+    table: Table
+    rows: Sequence[tuple[str, Sequence[Moment]]] = ()
+    figure: Figure | None = None
+
+
+def futures(review: Review) -> list[Future]:
+    """Both futures of the worst decisions."""
+    return [_future(review, one) for one in review.worst(MOST_FUTURES)]
+
+
+def is_replayed(review: Review) -> bool:
+    """False for an episode of saved reviews of several, of which the returns in its luck are not known."""
+    return review.replayed is not None or isinstance(review.replay, Replay)
+
+
+def in_this_luck(review: Review, step: int, action: int) -> Number:
+    """What an action would have earned in the luck of the episode: a number without error."""
+    if not is_replayed(review):
+        return Number("–", None, exact=True)
+    return Number(significant(float(review.hindsight[step - review.first, action]), 4), None, exact=True)
+
+
+def _future(r: Review, one: Decision) -> Future:
+    best = _best(r, one)
+    title = f"Step {one.step}: {name(one.action)} or {name(one.best)}"
+    table = _table(r, one)
+    if not isinstance(r.replay, Replay):  # of a saved review
+        return Future(title=title, said=_said(r, one), table=table)
+    other = r.replay.what_if(r.trajectory, one.step, best, r.end)
+    both = _cut(r, {f"{one.action} (as it went)": _as_it_went(r, one), f"{one.best} instead": other})
+    rows = _rows(r, both)
+    caption = f"Rewards since step {one.step} in both futures, with the random numbers of episode {r.episode}."
+    figure = None if rows else Figure.of(futures_chart(both, r.discount), caption)
+    return Future(title=title, said=_said(r, one), table=table, rows=rows, figure=figure)
+
+
+def _best(r: Review, one: Decision) -> int:
+    return int(r.values[one.step - r.first].action_values.argmax())
+
+
+def _said(r: Review, one: Decision) -> str:
+    known = "" if one.judgement == MISTAKE else "; this may be 0"
+    said = f"{name(one.best)} earns {with_interval(one.regret)} more on average{known}."
+    if not is_replayed(r):
+        return said
+    earned, other = (in_this_luck(r, one.step, a).value for a in (r.taken[one.step - r.first], _best(r, one)))
+    taken = f"and {name(one.action)} {earned}"
+    return f"{said} In the luck of this episode it would have earned {other} from here on, {taken}."
+
+
+def with_interval(value: Estimate) -> str:
+    """A number and its interval in a sentence."""
+    if not math.isfinite(value.error):
+        return f"{significant(value, 3)} (estimate, no interval)"
+    return typeset(shown(value))
+
+
+def _table(r: Review, one: Decision) -> Table:
+    """What each action earns on average, and in this luck."""
+    i, beside, rows = one.step - r.first, f"more than {name(one.action)}", []
+    values = r.values[i]
+    for a in np.argsort(-values.action_values, kind="stable").tolist():
+        value, error = float(values.action_values[a]), float(values.action_errors[a])
+        gap, gap_error = value - float(values.action_values[r.taken[i]]), float(values.gap_errors[a])
+        # Actions without a list are called "taken" in all steps.
+        row = {"action": r.actions[a], beside: estimated(gap, gap_error)}
+        row = {"action": f"{name(one.action)} (taken)"} if a == r.taken[i] else row
+        rows.append(row | {"on average": estimated(value, error), "in this luck": in_this_luck(r, one.step, a)})
+    columns = ["action", "on average", beside, "in this luck"]
+    title = f"What each action earns from step {one.step} on"
+    return Table.of_rows(rows, columns, title=title)
+
+
+def estimated(value: float, error: float) -> Estimate:
+    """A number with its error, which may be unknown."""
+    return Estimate.around(value, error) if math.isfinite(error) else Estimate.within(value, None)
+
+
+def _as_it_went(r: Review, one: Decision) -> Trajectory:
+    """The episode from a step on: also beyond the reviewed steps if the policy is its own reference."""
+    assert isinstance(r.replay, Replay)
+    i = one.step - r.first
+    if r.reference is None:
+        return r.replay.what_if(r.trajectory, one.step, r.taken[i], r.end)
+    t = r.trajectory
+    return replace(
+        t, first=one.step, states=t.states[i:], actions=t.actions[i:], rewards=t.rewards[i:], names=t.names[i:]
+    )
+
+
+def _cut(r: Review, both: Mapping[str, Trajectory]) -> dict[str, Trajectory]:
+    """Both futures up to the step that is shown last: until both end, one is not known further, or little counts."""
+    most = max(map(len, both.values()))
+    most = min([most, *(len(one) for one in both.values() if not one.terminated)])
+    if r.discount < 1:
+        most = min(most, max(1, math.ceil(math.log(_WEIGHT) / math.log(max(r.discount, 1e-9)))))
+    return {said: one.shortened(min(most, len(one))) for said, one in both.items()}
+
+
+def _rows(r: Review, both: Mapping[str, Trajectory]) -> list[tuple[str, list[Moment]]]:
+    """Pictures of both futures before the same steps; empty if there are none."""
+    first = next(iter(both.values())).first
+    last = first + max(map(len, both.values()))
+    steps = sorted({round(x) for x in np.linspace(first, last, _FRAMES)})
+    rows = []
+    for said, one in both.items():
+        end = one.first + len(one)
+        wanted = sorted({min(step, end) for step in steps})
+        pictures = Pictures.of(r, one, wanted)
+        if not pictures.found:
+            return []
+        rows.append((name(said), [_moment(r, one, step, pictures) for step in wanted]))
+    return rows
+
+
+def _moment(r: Review, one: Trajectory, step: int, pictures: Pictures) -> Moment:
+    earned = significant(discounted(one.rewards[: step - one.first], r.discount), 3)
+    ended = one.terminated and step == one.first + len(one)
+    where = f"end, after step {step - 1}" if ended else f"before step {step}"
+    return Moment(where, f"earned {earned}", pictures.found.get(step))
+
+
+def split(r: Review) -> list[dict[str, Any]]:
+    """Expectation + skill + luck = return, as rows of a table."""
+    over = r.final.low == r.final.high == 0
+    earned = f"{with_interval(r.earned)} was earned, and {with_interval(r.final)} is the value of the last state"
+    total = Number(with_interval(r.total), None, exact=True) if over else r.total
+    luck = "negligible" if r.exact else "nothing was random"
+    if any(one.fortune != NONE for one in r.decisions):
+        luck = "what chance added"
+    parts = [
+        ("expectation", r.expectation, "what the reference policy earns on average"),
+        ("+ skill", r.skill, "what the decisions added on average"),
+        ("+ luck", r.luck, luck),
+        ("= return", total, "what was earned" if over else earned),
+    ]
+    return [{"part": part, "value": value, "meaning": meaning} for part, value, meaning in parts]

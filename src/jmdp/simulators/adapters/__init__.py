@@ -1,0 +1,1 @@
+"""Adapters: simulators of other libraries, and of functions and classes of users."""

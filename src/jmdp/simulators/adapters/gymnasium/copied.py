@@ -1,0 +1,340 @@
+"""Fast copies of environments whose attributes are plain values, and fast comparisons of them.
+
+`copy.deepcopy` of a simple environment takes as long as ten of its steps. Attributes that are numbers, texts or tuples
+of these are shared between copies, arrays and lists of plain values are copied directly, and only other objects are
+copied by `deepcopy`.
+
+Snapshots by copying: the whole environment is copied as a Python object.
+"""
+
+from __future__ import annotations
+
+import copy
+import types
+from collections.abc import Callable, Collection, Container
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from jmdp.base.keyed_generator import KeyedGenerator
+from jmdp.base.luck import Shock
+from jmdp.simulators.adapters.gymnasium.cores import CONSTANT, SPACES, not_state, transition_table
+from jmdp.simulators.adapters.gymnasium.env_operations import (
+    EnvSnapshots,
+    Snapshot,
+    StandardWrappers,
+    copies_by_rebuilding,
+    layers,
+    limited_step,
+    seeded_reset,
+    uncopyable,
+    untouched_global_generators,
+)
+from jmdp.simulators.digests import digest_of
+
+_PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None), np.bool_, np.int32, np.int64, np.uint8,
+                    np.float32, np.float64, types.ModuleType})  # fmt: skip
+"""Immutable types without parts, and modules, which exist once."""
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value is immutable and has only plain parts, so that copies may share it."""
+    kind = type(value)
+    return kind in _PLAIN or (kind is tuple and set(map(type, value)) <= _PLAIN)
+
+
+def _copier(value: Any) -> Callable[[Any], Any] | None:
+    """Function that copies a container or array of plain values; None for other values."""
+    kind = type(value)
+    if kind is np.ndarray and not value.dtype.hasobject:
+        return _array_copy
+    if kind is dict:
+        return dict.copy if all(map(is_plain, value.values())) and all(map(is_plain, value)) else None
+    return kind.copy if kind in (list, set) and all(map(is_plain, value)) else None
+
+
+def _array_copy(array: Any) -> Any:
+    return array.copy("K")
+
+
+class CopyRecipe:
+    """How to copy the wrappers of an environment and itself. It is valid until the environment changes.
+
+    Attributes in `shared` are not copied. `known` maps ids of objects to their replacements; `memo` returns these and
+    further ones, for `deepcopy`.
+    """
+
+    def __init__(
+        self, chain: list[Any], shared: Container[str], known: dict[int, Any], memo: Callable[[], dict[int, Any]]
+    ) -> None:
+        self._kinds, self._memo, self._chain = [type(layer) for layer in chain], memo, chain
+        self._templates = [{**vars(layer)} for layer in chain]
+        self._inner = [(i, name) for i, layer in enumerate(chain[:-1]) for name in vars(layer) if name == "env"]
+        self._copied: list[tuple[int, str, Any, Callable[[Any], Any]]] = []
+        self._deep: list[tuple[int, str, Any]] = []
+        for i, template in enumerate(self._templates):
+            for name, value in template.items():
+                if type(value) in _PLAIN or name in shared or is_plain(value) or (name == "env" and i + 1 < len(chain)):
+                    continue
+                copier = _copier(value)
+                if id(value) in known:
+                    template[name] = known[id(value)]
+                elif copier is not None:
+                    self._copied.append((i, name, value, copier))
+                else:
+                    self._deep.append((i, name, value))
+
+    @property
+    def quick(self) -> bool:
+        """True if `deepcopy` is not needed."""
+        return not self._deep
+
+    def make(self) -> list[Any]:
+        """Copies of all layers, outermost first."""
+        made = [object.__new__(kind) for kind in self._kinds]
+        attributes: list[dict[str, Any]] = [new.__dict__ for new in made]
+        for into, template in zip(attributes, self._templates, strict=True):
+            into.update(template)
+        for i, name in self._inner:
+            attributes[i][name] = made[i + 1]
+        copies: dict[int, Any] = {}
+        for i, name, value, copier in self._copied:
+            if id(value) not in copies:  # two attributes may refer to one object
+                copies[id(value)] = copier(value)
+            attributes[i][name] = copies[id(value)]
+        if self._deep:
+            memo = {**self._memo(), **copies, **dict(zip(map(id, self._chain), made, strict=True))}
+            for i, name, value in self._deep:
+                attributes[i][name] = copy.deepcopy(value, memo)
+        return made
+
+
+def holds_generator_once(chain: list[Any]) -> bool:
+    """True if np_random can only be in ``_np_random``, because all other attributes are plain or constant."""
+    for layer in chain:
+        for name, value in vars(layer).items():
+            known = type(value) in _PLAIN or name in CONSTANT or name in ("_np_random", "env") or is_plain(value)
+            if not known and _copier(value) is None and value is not transition_table(vars(layer)):
+                return False
+    return True
+
+
+_COPIED_BY_ATTRIBUTES: dict[type, bool] = {}
+
+
+def copied_by_attributes(layer: Any) -> bool:
+    """Whether a copy of the attributes is a copy of this object, as `deepcopy` would make it."""
+    kind = type(layer)
+    if kind not in _COPIED_BY_ATTRIBUTES:
+        names = ("__reduce_ex__", "__reduce__", "__getstate__", "__setstate__", "__deepcopy__")
+        default = all(getattr(kind, name, None) is getattr(object, name, None) for name in names)
+        slots = any(vars(part).get("__slots__") for part in kind.__mro__)
+        _COPIED_BY_ATTRIBUTES[kind] = (default or copies_by_rebuilding(layer)) and not slots
+    return _COPIED_BY_ATTRIBUTES[kind]
+
+
+def same_attributes(one: dict[str, Any], other: dict[str, Any], ignored: Callable[[], Container[str]]) -> bool | None:
+    """Whether two environments of one class have equal attributes; None if some must be compared by digests."""
+    if one.keys() != other.keys():
+        return None
+    for name, value in one.items():
+        second = other[name]
+        if value is second:
+            continue
+        equal = _equal(value, second)
+        if not equal and name not in ignored():
+            return equal
+    return True
+
+
+def _equal(one: Any, other: Any) -> bool | None:
+    """Whether two values without objects are equal; None if this is not certain without digests."""
+    if one is other:
+        return True
+    if type(one) in _PLAIN and type(other) in _PLAIN:
+        if isinstance(one, _BOOLEANS) != isinstance(other, _BOOLEANS):
+            return False
+        return True if one == other else None if one != one or other != other else False
+    if type(one) is not type(other):
+        return None
+    if isinstance(one, np.ndarray):
+        same = one.dtype == other.dtype and one.dtype.kind in "biufSU" and one.shape == other.shape
+        return True if same and bool((one == other).all()) else None
+    if type(one) in (list, tuple):
+        return True if len(one) == len(other) and all(map(_equal, one, other)) else None
+    return None
+
+
+_BOOLEANS = (bool, np.bool_)
+
+
+class _Copy:
+    """A copy of the user's environment."""
+
+    __slots__ = ("chain", "core", "env", "go", "limit", "recipe")
+
+    def __init__(self, chain: list[Any], wrappers: StandardWrappers) -> None:
+        self.chain, self.env, self.core = chain, chain[0], chain[-1]
+        self.go, self.limit = wrappers.stepper(chain)
+        self.recipe: CopyRecipe | None = None  # for copies by the same generator; None after a step in place
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.env,)
+
+
+def _restored(env: Any) -> _Copy:
+    chain = layers(env)
+    return _Copy(chain, StandardWrappers(chain))
+
+
+class CopiedEnvs(EnvSnapshots):
+    """Snapshots that are copies. A step copies once; a step with `use_up` modifies its snapshot and copies nothing."""
+
+    def __init__(self, env: Any, global_generators: Callable[[Shock], Any]) -> None:
+        self._global_generators = global_generators
+        self._shock: Shock | None = None  # shock to which the generator is set, if nothing was drawn since
+        self.generator: KeyedGenerator = KeyedGenerator.of(bytes(16))
+        self._wrappers = StandardWrappers(layers(env))
+        self._pristine = self._copy(layers(env), self.generator)
+
+    @property
+    def quick(self) -> bool:
+        """True if copies of the environment are cheap."""
+        recipe = self._recipe(self._pristine.chain, self.generator)
+        return recipe is not None and recipe.quick
+
+    def _copy(self, chain: list[Any], generator: np.random.Generator, source: _Copy | None = None) -> _Copy:
+        """Copy an environment, with references to np_random replaced by this generator and constants shared."""
+        try:
+            recipe = source.recipe if source is not None and generator is self.generator else None
+            recipe = recipe or self._recipe(chain, generator)
+            made = _deep_copied(chain, self._memo(chain, generator)) if recipe is None else recipe.make()
+        except Exception as error:  # copying may raise anything
+            raise uncopyable(chain[0], error) from error
+        if source is not None and generator is self.generator:
+            source.recipe = recipe
+        made[-1]._np_random = generator
+        return _Copy(made, self._wrappers)
+
+    def _recipe(self, chain: list[Any], generator: np.random.Generator) -> CopyRecipe | None:
+        """How to copy an environment attribute by attribute; None if a class defines how it is copied."""
+        if not all(map(copied_by_attributes, chain)):
+            return None
+        own, table = chain[-1]._np_random, transition_table(vars(chain[-1]))
+        known: dict[int, Any] = {} if own is None else {id(own): generator}
+        if table is not None:
+            known[id(table)] = table
+        return CopyRecipe(chain, self._shared(chain), known, partial(self._memo, chain, generator))
+
+    @property
+    def shared(self) -> dict[str, Any]:
+        """The generator and the constants of all layers."""
+        constants = {
+            f"{i} {name}": vars(layer)[name]
+            for i, layer in enumerate(self._pristine.chain)
+            for name in CONSTANT
+            if vars(layer).get(name) is not None
+        }
+        return super().shared | constants | {"table": transition_table(vars(self._pristine.core)) or ()}
+
+    def _shared(self, chain: list[Any]) -> Collection[str]:
+        """Names of attributes that copies share."""
+        # The spaces of the user's environment are copied because they contain generators.
+        return CONSTANT if chain[-1]._np_random is self.generator else set(CONSTANT) - SPACES
+
+    def _memo(self, chain: list[Any], generator: np.random.Generator) -> dict[int, Any]:
+        """`deepcopy` memo that keeps constants and replaces np_random."""
+        memo: dict[int, Any] = {}
+        for layer in chain:
+            memo.update(
+                (id(vars(layer)[name]), vars(layer)[name]) for name in self._shared(chain) if name in vars(layer)
+            )
+        table = transition_table(vars(chain[-1]))
+        if table is not None:
+            memo[id(table)] = table
+        memo.pop(id(None), None)
+        if chain[-1]._np_random is not None:
+            memo[id(chain[-1]._np_random)] = generator
+        return memo
+
+    def save(self, env: Any) -> Any:
+        """Copy the environment."""
+        return self._copy(layers(env), self.generator)
+
+    def reset(self, seed: int, options: dict[str, Any] | None) -> tuple[Any, Any]:
+        """Reset a copy."""
+        self._shock = None
+        env = self._copy(self._pristine.chain, self.generator, self._pristine).env
+        observation = seeded_reset(env, seed, options, self._global_generators)
+        return self._copy(layers(env), self.generator), observation  # parts may refer to the reset's own generator
+
+    def step(self, snapshot: Snapshot, action: Any, shock: Shock, *, use_up: bool) -> tuple[Any, tuple[Any, ...]]:
+        """Step in a copy or, with `use_up`, in place."""
+        copied, generator, self._shock = snapshot.saved, self.generator, None
+        if type(shock) is not Shock:  # it may replace the generator
+            return self._step_with(shock.restart(generator), copied, action, shock, use_up)
+        generator.restart(shock.peek())
+        result = self._step_with(generator, copied, action, shock, use_up)
+        if generator.moved or result[0].core._np_random is not generator:
+            shock.note_use()
+        return result
+
+    def _step_with(
+        self, generator: np.random.Generator, copied: _Copy, action: Any, shock: Shock, use_up: bool
+    ) -> tuple[Any, tuple[Any, ...]]:
+        if not use_up or copied.core._np_random is not generator:
+            copied = self._copy(copied.chain, generator, copied)
+        else:
+            copied.recipe = None
+        with self._global_generators(shock):
+            return copied, limited_step(copied.go, copied.limit, action)
+
+    def advance(self, copied: Any, action: Any, shock: Shock) -> tuple[Any, ...] | None:
+        """Result of a step in place; None if only `step` can take it."""
+        generator = self.generator
+        if self._global_generators is not untouched_global_generators or copied.core._np_random is not generator:
+            return None
+        if shock is not self._shock:  # otherwise the generator is as it was left, before its first draw
+            generator.restart(shock.peek())
+            self._shock = shock
+        copied.recipe = None
+        result = limited_step(copied.go, copied.limit, action)
+        if generator.moved or copied.core._np_random is not generator:
+            shock.note_use()
+            self._shock = None
+        return result
+
+    def digest(self, saved: Any) -> bytes:
+        """Digest of all attributes that affect future steps."""
+        return digest_of(saved.env, partial(not_state, time_counts=self.time_counts))
+
+    def same(self, one: Any, other: Any) -> bool:
+        """Whether two saved states are equal; digests are computed only if this is not seen from plain attributes."""
+        for first, second in zip(one.chain, other.chain, strict=True):
+            mine, others = dict(vars(first)), dict(vars(second))
+            if first is not one.core:
+                del mine["env"], others["env"]
+            found = same_attributes(mine, others, partial(not_state, first, time_counts=self.time_counts))
+            if found is None:
+                return self.digest(one) == self.digest(other)
+            if not found:
+                return False
+        return True
+
+    def inspectable(self, saved: Any) -> Any:
+        """Return the copy."""
+        return saved.env
+
+    def digest_argument(self, saved: Any) -> Any:
+        """Return the copy."""
+        return saved.env
+
+
+def _deep_copied(chain: list[Any], memo: dict[int, Any]) -> list[Any]:
+    """Copies made by `deepcopy`, for classes that define how they are copied."""
+    for layer in chain[::-1]:
+        if copies_by_rebuilding(layer):  # deepcopy would rebuild it and lose its state
+            new = memo[id(layer)] = object.__new__(type(layer))
+            vars(new).update(copy.deepcopy(vars(layer), memo))
+    return layers(copy.deepcopy(chain[0], memo))

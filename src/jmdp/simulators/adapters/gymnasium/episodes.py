@@ -1,0 +1,161 @@
+"""Whole episodes of a Gymnasium environment, simulated in place and without snapshots."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from jmdp.base.keyed_generator import KeyedGenerator
+from jmdp.base.luck import Shock
+from jmdp.errors import SimulatorError
+from jmdp.simulators.adapters.gymnasium.copied import holds_generator_once
+from jmdp.simulators.adapters.gymnasium.env_operations import (
+    StandardWrappers,
+    duplicate,
+    layers,
+    limited_step,
+    replace_generator,
+    seed_spaces,
+    seeded_reset,
+    spaces_of,
+    untouched_global_generators,
+    wrong_result,
+)
+from jmdp.simulators.simulator import Episode, plain_reward
+
+_MANY, _FEW = 64, 16
+"""Number of parallel copies of the environment if making one takes less than `_SOON` seconds, and otherwise."""
+
+_SOON = 0.02
+
+
+class LiveEnvs:
+    """Pool of environments, one per episode, that are reused.
+
+    They are copies of the user's environment or made from its spec. If neither is possible, the user's environment is
+    used, one episode at a time.
+    """
+
+    def __init__(self, env: Any, global_generators: Callable[[Shock], Any]) -> None:
+        self._env, self._global_generators = env, global_generators
+        self._generator = KeyedGenerator.of(bytes(16))
+        self._wrappers = StandardWrappers(layers(env))
+        self._free: list[LiveEnv] = []
+        begun = time.perf_counter()
+        try:
+            self._free.append(LiveEnv(duplicate(env)))
+            self.lanes = _MANY if time.perf_counter() - begun < _SOON else _FEW  # samples do not depend on this number
+        except SimulatorError:
+            self._free.append(LiveEnv(env))
+            self.lanes = 1
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_free": []}
+
+    def take(self, shock: Shock) -> tuple[LiveEnv, Any]:
+        """Take an environment, reset it with this shock, and return it with its first observation."""
+        live = self._free.pop() if self._free else LiveEnv(self._env if self.lanes == 1 else duplicate(self._env))
+        seed = int.from_bytes(shock.words[:4], "little")
+        before = spaces_of(live.chain)
+        observation = seeded_reset(live.env, seed, None, self._global_generators)
+        if any(one is not other for one, other in zip(spaces_of(live.chain), before, strict=False)):
+            seed_spaces(live.env, seed)  # the reset made new ones
+        own = live.core.np_random
+        live.once = holds_generator_once(live.chain)
+        live.exchange(own, self._generator)
+        live.go, live.limit = self._wrappers.stepper(live.chain)
+        return live, observation
+
+    def step(self, live: LiveEnv, action: Any, shock: Shock) -> Any:
+        """Return the result of ``env.step(action)`` under this shock."""
+        self._generator.restart(shock.words)
+        if live.core._np_random is not self._generator:
+            live.core.np_random = self._generator
+        if type(shock) is Shock:
+            return self._step(live, action, shock)
+        logged = shock.restart(self._generator)
+        try:
+            live.exchange(self._generator, logged)
+            return self._step(live, action, shock)
+        finally:
+            live.exchange(logged, self._generator)
+
+    def _step(self, live: LiveEnv, action: Any, shock: Shock) -> Any:
+        if self._global_generators is untouched_global_generators:
+            return limited_step(live.go, live.limit, action)
+        with self._global_generators(shock):
+            return limited_step(live.go, live.limit, action)
+
+    def release(self, live: LiveEnv) -> None:
+        """Return an environment to the pool."""
+        self._free.append(live)
+
+
+class LiveEnv:
+    """An environment of the pool, and its step after the reset."""
+
+    __slots__ = ("chain", "core", "env", "go", "limit", "once")
+
+    def __init__(self, env: Any) -> None:
+        self.env, self.chain = env, layers(env)
+        self.core = self.chain[-1]
+        self.go: Callable[[Any], Any] = env.step
+        self.limit: Any = None
+        self.once = False  # whether only the core refers to the generator
+
+    def exchange(self, old: Any, new: Any) -> None:
+        """Replace the generator by another."""
+        if self.once:
+            self.core._np_random = new
+        else:
+            replace_generator(self.env, old, new)
+
+
+class LiveEpisode(Episode):
+    """One episode in an environment of the pool. If `truncated_ends`, a truncation ends it."""
+
+    def __init__(self, envs: LiveEnvs, shock: Shock, code: Callable[[Any], Any], truncated_ends: bool) -> None:
+        self._envs, self._code, self._truncated_ends = envs, code, truncated_ends
+        live, self._seen = envs.take(shock)
+        self._env: LiveEnv | None = live
+        self._steps, self._truncated_at = 0, 0
+
+    @property
+    def observation(self) -> Any:
+        """Observation that the environment returned last."""
+        return self._seen
+
+    def step(self, action: Any, shock: Shock) -> tuple[float, bool]:
+        """Step the environment; return the reward and whether the episode has ended."""
+        assert self._env is not None
+        try:
+            result = self._envs.step(self._env, self._code(action), shock)
+        except Exception as error:  # an environment may raise anything after its end
+            if not self._truncated_at:
+                raise
+            raise SimulatorError(
+                f"The environment signalled truncated at step {self._truncated_at}, and its step() then raised "
+                f"{type(error).__name__}: {error}. Use discount=1.0, which ends episodes there, "
+                f"GymnasiumSimulator(env, truncated_ends=True), or horizon ≤ {self._truncated_at}."
+            ) from error
+        try:
+            self._seen, reward, terminated, truncated, _ = result
+            reward = plain_reward(reward)
+        except (TypeError, ValueError) as error:
+            raise wrong_result(result) from error
+        self._steps += 1
+        if truncated and not self._truncated_at:
+            self._truncated_at = self._steps
+        return reward, bool(terminated or (truncated and self._truncated_ends))
+
+    def frame(self) -> Any:
+        """What the environment renders; None unless its render_mode is "rgb_array"."""
+        assert self._env is not None
+        return self._env.env.render() if self._env.env.render_mode == "rgb_array" else None
+
+    def close(self) -> None:
+        """Return the environment to the pool."""
+        if self._env is not None:
+            self._envs.release(self._env)
+            self._env = None

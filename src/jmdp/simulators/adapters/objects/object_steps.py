@@ -1,0 +1,226 @@
+"""Start and step of an ordinary object with all its generators set to the key of a shock.
+
+Results of `step` and `reset` of an ordinary object: the accepted forms, and the error for all others.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jmdp.base.luck import Shock
+from jmdp.base.settings import short
+from jmdp.errors import SimulatorError
+from jmdp.simulators.adapters.gymnasium.env_operations import seeded_global_generators
+from jmdp.simulators.adapters.objects.copies import SharedAttributes
+from jmdp.simulators.adapters.objects.generators import GeneratorKeys, KeyedStep, note_use
+from jmdp.simulators.digests import digest_of
+from jmdp.simulators.simulator import REPEATED
+
+
+class _Missing:
+    """Type of `MISSING`."""
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+    def __reduce__(self) -> str:
+        return "MISSING"
+
+
+MISSING = _Missing()
+"""Observation that neither `step` nor `reset` returned."""
+
+
+class StepResult(NamedTuple):
+    """What a step returned."""
+
+    observation: Any
+    reward: Any
+    terminated: Any
+    truncated: bool
+
+
+_NUMBERS = (int, float, np.integer, np.floating)
+_BOOLEANS = (bool, np.bool_)
+
+
+def step_result(returned: Any, owner: str) -> StepResult:
+    """Observation, reward and end of an episode, from what the step of `owner` returned."""
+    if isinstance(returned, tuple):
+        size = len(returned)
+        if size == 2 and isinstance(returned[1], _BOOLEANS):
+            return _checked(StepResult(MISSING, returned[0], returned[1], False), returned, owner)
+        if size == 3 or (size == 4 and isinstance(returned[3], dict)):
+            return _checked(StepResult(returned[0], returned[1], returned[2], False), returned, owner)
+        if size == 5 and isinstance(returned[3], _BOOLEANS):
+            return _checked(StepResult(*returned[:4]), returned, owner)
+    elif _is_number(returned) and not isinstance(returned, _BOOLEANS):
+        return StepResult(MISSING, returned, False, False)
+    raise SimulatorError(f"step of {owner} returned {_described(returned)}. {_FORMS}")
+
+
+def _checked(result: StepResult, returned: Any, owner: str) -> StepResult:
+    if _is_number(result.reward) and isinstance(result.terminated, _BOOLEANS):
+        return result
+    raise SimulatorError(f"step of {owner} returned {_described(returned)}. {_FORMS}")
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, _NUMBERS):
+        return True
+    scalar = hasattr(value, "shape") and hasattr(value, "item") and value.shape == ()
+    return scalar and isinstance(value.item(), _NUMBERS)
+
+
+def _described(returned: Any) -> str:
+    if isinstance(returned, tuple):
+        kinds = [
+            f"array of shape {part.shape}" if isinstance(part, np.ndarray) and part.shape else type(part).__name__
+            for part in returned
+        ]
+        return f"({', '.join(kinds)})"
+    return "None" if returned is None else f"a {type(returned).__name__}"
+
+
+_FORMS = (
+    "Return a reward, (reward, done), (observation, reward, done), (observation, reward, done, info) or Gymnasium's "
+    "(observation, reward, terminated, truncated, info), where the reward is a number, done a bool and info a dict. To "
+    "keep the class as it is, give a function: ObjectSimulator(…, step=lambda thing, action: (observation, reward, "
+    "done))."
+)
+
+
+def first_observation(returned: Any) -> Any:
+    """Observation that a reset returned: the value itself, or the first of Gymnasium's (observation, info)."""
+    if returned is None:
+        return MISSING
+    if isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], dict):
+        return returned[0]
+    return returned
+
+
+_NOTHING = Shock(bytes(16))
+
+
+def own_step(thing: Any, action: Any) -> Any:
+    """The object's own step."""
+    return thing.step(action)
+
+
+class ObjectSteps:
+    """Operations on the objects that a factory makes."""
+
+    def __init__(
+        self,
+        factory: Callable[[], Any],
+        step: Callable[[Any, Any], Any],
+        digest: Callable[[Any], Any] | None,
+        shared: Sequence[str],
+    ) -> None:
+        self._factory, self._step, self._own_digest = factory, step, digest
+        self.ignored = frozenset(() if isinstance(shared, str) else shared)  # attributes that are no part of a state
+        self.uses_globals = False  # whether steps draw from the global generators of NumPy or Python
+        with seeded_global_generators(_NOTHING):
+            first = self._first_object()
+        self.name = type(first).__name__
+        self.shared = SharedAttributes(shared, first)
+        self.keys = GeneratorKeys(first, self.ignored)
+        self.last: KeyedStep | None = None  # generators of the last step, for the trial
+
+    def without_sharing(self, ignored: Collection[str] = ()) -> ObjectSteps:
+        """The same without shared attributes; those in `ignored` are no part of a state either."""
+        steps = copy.copy(self)
+        steps.shared = SharedAttributes((), None)
+        steps.ignored = frozenset((*self.ignored, *ignored))
+        return steps
+
+    def sharing(self, names: Sequence[str]) -> ObjectSteps:
+        """The same with these shared attributes."""
+        steps = copy.copy(self)
+        thing, _ = self.begin(_NOTHING)
+        steps.shared, steps.ignored = SharedAttributes(names, thing), self.ignored | frozenset(names)
+        return steps
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "last": None}
+
+    def _first_object(self) -> Any:
+        name = getattr(self._factory, "__name__", "factory")
+        try:
+            first = self._factory()
+        except TypeError as error:
+            raise SimulatorError(
+                f"{name}() raised TypeError: {error}. Give a function without arguments that makes the object: "
+                f"ObjectSimulator(lambda: {name}(…), …)."
+            ) from error
+        try:
+            self._reset(first)
+        except TypeError as error:
+            raise SimulatorError(
+                f"reset() of {type(first).__name__} raised TypeError: {error}. It is called without arguments: give "
+                "each of them a default."
+            ) from error
+        if self._step is own_step and not callable(getattr(first, "step", None)):
+            raise SimulatorError(
+                f"A {type(first).__name__} has no method step. Give a function: ObjectSimulator(…, step=lambda thing, "
+                "action: …)."
+            )
+        return first
+
+    def _reset(self, thing: Any) -> Any:
+        reset = getattr(thing, "reset", None)
+        return first_observation(reset() if callable(reset) else None)
+
+    def begin(self, shock: Shock) -> tuple[Any, Any]:
+        """New object after its reset, with the randomness of this shock; and its first observation."""
+        with seeded_global_generators(shock):
+            thing = self._factory()
+            self.keys.detach(thing)
+            keyed = self.keys.set(thing, shock)
+            seen = self._reset(thing)
+        keyed.note_use()
+        self.keys.set(thing, _NOTHING)  # the reset may have made new ones; saved states hold those of one kind only
+        self.shared.attach(thing)
+        return thing, seen
+
+    def spare(self) -> Any:
+        """New object in any state."""
+        return self.begin(_NOTHING)[0]
+
+    def step(self, thing: Any, action: Any, shock: Shock, number: int | None = None) -> StepResult:
+        """Step of an object, which is changed. `number`, counted from 1 in the episode, is for messages."""
+        keyed = self.keys.set(thing, shock)
+        try:
+            if self.uses_globals:
+                with seeded_global_generators(shock):
+                    returned = self._step(thing, action)
+                note_use(shock)
+            else:
+                returned = self._step(thing, action)
+        except Exception as error:
+            place = "a step" if number is None else f"step {number} of the episode"
+            error.add_note(f"Raised in {place} of {self.name}, with the action {short(action)}. {REPEATED}")
+            raise
+        keyed.note_use()
+        self.last = keyed
+        self.shared.attach(thing)
+        return step_result(returned, self.name)
+
+    def digest(self, thing: Any) -> bytes:
+        """Digest of all attributes except generators and shared ones, or of what the user's function returns."""
+        if self._own_digest is not None:
+            return digest_of(self._own_digest(thing))
+        if not self.ignored:
+            return digest_of(thing)
+        return digest_of(thing, lambda owner: self.ignored if owner is thing else ())
+
+    def fingerprint(self, thing: Any) -> bytes | None:
+        """Digest; None if the object cannot be inspected."""
+        try:
+            return self.digest(thing)
+        except SimulatorError:
+            return None

@@ -1,5 +1,0 @@
-"""Simulators of Gymnasium environments, and the ways to take snapshots of them."""
-
-from jmdp.simulators.gymnasium.gymnasium_simulator import GymnasiumSimulator
-
-__all__ = ["GymnasiumSimulator"]

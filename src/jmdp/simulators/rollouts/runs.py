@@ -1,0 +1,134 @@
+"""Paired runs: whole simulations of several designs that receive the same randomness by purpose."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jmdp.base.arrays import Floats
+from jmdp.base.luck import Shock, Usage
+from jmdp.base.luck_by_purpose import Luck
+from jmdp.base.settings import cut, real_number, short
+from jmdp.errors import SimulatorError
+from jmdp.simulators.rollouts.draws import ENDED, Draws, branch_bytes, fingerprint
+from jmdp.simulators.rollouts.episodes import EpisodeDraws
+
+Run = Callable[[Luck], Any]
+"""A whole simulation: a function of the randomness that returns a number, or a dictionary of numbers."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RunDraws(EpisodeDraws):
+    """Results of runs; `returns` is the first measure."""
+
+    values: Floats  # [n, D, M]
+    measures: tuple[str, ...] | None  # names of the M numbers; None if runs return a single number
+
+    @classmethod
+    def of(cls, values: Floats, measures: tuple[str, ...] | None, drew: bool, paired: bool) -> RunDraws:
+        """Draws of these values."""
+        return cls(**_common(values[:, :, 0], drew, paired=len(values) * paired), values=values, measures=measures)
+
+    def measure(self, j: int) -> EpisodeDraws:
+        """The values of one measure."""
+        return EpisodeDraws(**_common(self.values[:, :, j], self.drew, self.paired))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Draws]) -> RunDraws:
+        """Concatenate draws along the sample axis."""
+        runs = [part for part in parts if isinstance(part, RunDraws)]
+        for part in runs:
+            _check_measures(part.measures, runs[0].measures, "A block of runs")
+        values = np.concatenate([part.values for part in runs])
+        common = _common(values[:, :, 0], any(part.drew for part in runs), sum(part.paired for part in runs))
+        return cls(**common, values=values, measures=runs[0].measures)
+
+
+def _common(returns: Floats, drew: bool, paired: int) -> dict[str, Any]:
+    """Fields of `EpisodeDraws` for runs, which end, and whose returns have no rounding error."""
+    returns = np.ascontiguousarray(returns)
+    return {
+        "returns": returns,
+        "ends": np.full(returns.shape, ENDED, np.int32),
+        "gains": fingerprint(returns),
+        "largest_reward": float(np.abs(returns).max(initial=0.0)),
+        "steps": returns.size,
+        "shared_steps": 0,
+        "drew": drew,
+        "starts": np.full(returns.shape, -1, np.int64),
+        "paired": paired,
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class RunBlocks:
+    """Blocks of runs: a pure function of the numbers of samples and designs."""
+
+    runs: Mapping[str, Run]
+    seed: int
+
+    def __call__(self, first: int, count: int, alternatives: tuple[int, ...], paired: bool) -> RunDraws:
+        """Samples first … first + count − 1 of some of the designs, with the same randomness if `paired`."""
+        usage, rows = Usage(), list[list[list[float]]]()
+        measures: tuple[str, ...] | None = None
+        for sample in range(first, first + count):
+            row: list[list[float]] = []
+            for i in alternatives:
+                shock = Shock.of_sample(self.seed, sample, usage)
+                luck = Luck(shock if paired else shock.derived(b"design", 0, branch_bytes(i)))
+                names, values = self.result(i, sample, luck)
+                if rows or row:
+                    _check_measures(names, measures, f"Design {short(self._name(i))}")
+                measures = names
+                row.append(values)
+            rows.append(row)
+        return RunDraws.of(np.array(rows, float), measures, usage.used, paired)
+
+    def result(self, i: int, sample: int, luck: Luck) -> tuple[tuple[str, ...] | None, list[float]]:
+        """Names of the measures, in alphabetical order, and values of one run."""
+        name, run = list(self.runs.items())[i]
+        try:
+            found = run(luck)
+        except Exception as error:
+            error.add_note(
+                f"In the design {short(name)}, sample {sample}. To repeat this run alone, call it with "
+                f"jmdp.Luck(jmdp.Shock.of_sample({self.seed}, {sample}))."
+            )
+            raise
+        where = f"Design {short(name)} in sample {sample}"
+        if not isinstance(found, Mapping):
+            return None, [_number(found, where)]
+        if not found or not all(isinstance(key, str) for key in found):
+            raise SimulatorError(
+                f"{where} returned {short(found)}. Return a number, or a dictionary from names to numbers."
+            )
+        measured = {str.__str__(key): value for key, value in found.items()}
+        names = tuple(sorted(measured))
+        return names, [_number(measured[key], f"{where}, {short(key)},") for key in names]
+
+    def _name(self, i: int) -> str:
+        return list(self.runs)[i]
+
+
+def _number(value: Any, where: str) -> float:
+    """The value as a finite float."""
+    if type(value) is float:
+        number = value
+    elif isinstance(value, (bool, np.bool_)):  # whether something happened in the run
+        number = float(value)
+    else:
+        number = real_number(value)
+    if not math.isfinite(number):
+        raise SimulatorError(f"{where} returned {short(value)}. Return a finite number, or a dictionary of them.")
+    return number
+
+
+def _check_measures(names: Any, expected: Any, where: str) -> None:
+    """Raise unless a run returned the same measures as the one before."""
+    if names != expected:
+        said = ["a number" if found is None else f"the names {cut(', '.join(found))}" for found in (names, expected)]
+        raise SimulatorError(f"{where} returned {said[0]}, another run {said[1]}. All runs must return the same names.")
