@@ -87,6 +87,9 @@ def compare(
         Which randomness the rollouts share. `Synchronous`: common random numbers, one shock for all branches in each
         step. `Local`, the paper's coupling: branches share a shock only while they are in the same state; if states
         never recur, only in the first step. `Independent`: nothing is shared (baseline).
+        The draws of a random policy are shared, as in the paper, by branches that took the same action in the same
+        state; `compare_policies` shares them in every step by default, because other draws of a policy are no part of
+        the question which policy is better.
     confidence
         Probability that the best action is kept and no other is declared the best; confidence level of all gaps of one
         action jointly.
