@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import jmdp
+from reproduction.__main__ import main
 from reproduction.experiment import Work
 from reproduction.findings import Judgement
 from reproduction.paper import EXPERIMENTS
@@ -292,6 +293,34 @@ def test_numbers_read_well():
     assert number(-0.5) == "−0.5"
     assert number(float("inf")) == "∞"
     assert number(float("nan")) == "undefined"
+
+
+def test_the_command_writes_numbers_and_a_report(tmp_path, capsys):
+    assert main(["chain_correlation", "--quick", "--quiet", "--out", str(tmp_path / "out")]) == 0
+    assert "reproduced" in capsys.readouterr().out
+    assert (tmp_path / "out" / "report-quick.html").exists()
+    assert main(["--help"]) == 0
+    assert "python -m reproduction all --out report" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("out", "says"),
+    [("taken.py", "is not a folder. Give a folder"), ("taken.py/x", "taken.py"), ("", "--out is empty")],
+)
+def test_the_command_refuses_a_folder_that_cannot_be_made(out, says, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("taken.py").write_text("x = 1")
+    assert main(["chain_correlation", "--quick", "--quiet", "--out", out]) == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith("jmdp: ")
+    assert says in said
+    assert Path("taken.py").read_text() == "x = 1"
+
+
+def test_the_command_refuses_experiments_that_are_not_there(tmp_path, capsys):
+    assert main(["nothing", "--out", str(tmp_path / "out")]) == 2
+    assert "There is no experiment 'nothing'" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_quick_runs_leave_full_ones_alone(tmp_path):
