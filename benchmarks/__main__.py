@@ -16,7 +16,7 @@ from benchmarks.report import save
 from benchmarks.running import COMPARISONS, run
 from jmdp.cli.command import Command, Exit, Flag, Names, Optionally, aside, plain, print_json
 from jmdp.cli.loading import unknown
-from jmdp.cli.main import exit_code, parsed
+from jmdp.cli.main import exit_code, run_command
 
 _NAMES = f"Comparisons to run (default: all): {', '.join(COMPARISONS)}."
 
@@ -77,12 +77,7 @@ def _writable(folder: Path) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command line and return the exit code."""
-
-    def run() -> int:
-        command = parsed(Benchmarks, "python -m benchmarks", arguments)
-        return command if isinstance(command, int) else command.run()
-
-    return exit_code(run)
+    return exit_code(lambda: run_command(Benchmarks, "python -m benchmarks", arguments))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import tyro
 from jmdp.base.settings import whole_number
 from jmdp.cli.command import Command, Exit, Flag, Names, aside, print_json, show
 from jmdp.cli.loading import unknown
-from jmdp.cli.main import exit_code, parsed
+from jmdp.cli.main import exit_code, run_command
 from jmdp.errors import SettingsError
 from reproduction.experiment import Work
 from reproduction.paper import EXPERIMENTS
@@ -85,12 +85,7 @@ def _text(record: Record) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command line and return the exit code."""
-
-    def run() -> int:
-        command = parsed(Reproduce, "python -m reproduction", arguments)
-        return command if isinstance(command, int) else command.run()
-
-    return exit_code(run)
+    return exit_code(lambda: run_command(Reproduce, "python -m reproduction", arguments))
 
 
 if __name__ == "__main__":

@@ -126,8 +126,7 @@ def _run(arguments: Sequence[str]) -> int:
 
     COMMAND_LINE.set(shlex.join(["jmdp", *arguments]))
     kind: type[Command] = getattr(import_module(f"jmdp.cli.commands.{entry.module}"), entry.name)
-    command = parsed(kind, f"jmdp {name}", rest)
-    return command if isinstance(command, int) else command.run()
+    return run_command(kind, f"jmdp {name}", rest)
 
 
 def _version(options: Sequence[str]) -> Exit:
@@ -143,6 +142,12 @@ def _version(options: Sequence[str]) -> Exit:
 
             print(f"jmdp {__version__}")
     return Exit.YES
+
+
+def run_command(kind: type[Command], program: str, arguments: Sequence[str]) -> int:
+    """Run a command with these arguments and return its exit code."""
+    command = parsed(kind, program, arguments)
+    return command if isinstance(command, int) else command.run()
 
 
 def parsed(kind: type[Command], program: str, arguments: Sequence[str]) -> Command | int:
