@@ -67,6 +67,7 @@ def main() -> int:
     parser.add_argument("--signals", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts its background jobs with SIGINT ignored
     random_numbers, wrong = random.Random(given.seed), Counter[str]()
     with tempfile.TemporaryDirectory() as folder:
         for command in SHORT:
