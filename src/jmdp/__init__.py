@@ -6,12 +6,6 @@ from typing import TYPE_CHECKING
 
 from jmdp import errors, methods
 from jmdp.base import on_first_use
-from jmdp.methods.evaluate import evaluate
-from jmdp.methods.exact_pairs import ExactPairs
-from jmdp.models.coupling import Independent, Local, Synchronous
-from jmdp.models.lazy import LazyJMDP
-from jmdp.models.policy import TabularPolicy
-from jmdp.models.tabular import TabularJMDP
 
 if TYPE_CHECKING:
     from jmdp import (
@@ -34,7 +28,9 @@ if TYPE_CHECKING:
     from jmdp.comparisons.compare_runs import compare_runs
     from jmdp.files.reading import read_model
     from jmdp.files.saving import load
+    from jmdp.methods.evaluate import evaluate
     from jmdp.methods.exact_distribution import ExactDistribution
+    from jmdp.methods.exact_pairs import ExactPairs
     from jmdp.methods.incremental import Incremental
     from jmdp.methods.jipe import JIPE
     from jmdp.methods.linear_projected import LinearProjected
@@ -43,7 +39,11 @@ if TYPE_CHECKING:
     from jmdp.methods.reachable_pairs import ReachablePairs
     from jmdp.models.actors.as_policy import as_policy
     from jmdp.models.couple import couple
+    from jmdp.models.coupling import Independent, Local, Synchronous
+    from jmdp.models.lazy import LazyJMDP
     from jmdp.models.marginals.marginals import Marginals
+    from jmdp.models.policy import TabularPolicy
+    from jmdp.models.tabular import TabularJMDP
     from jmdp.reviews.playing import review
     from jmdp.simulators.simulator import Recipe
     from jmdp.simulators.tabulation.tabulate import tabulate
@@ -104,16 +104,23 @@ __all__ = [
 
 _LATER = {
     "Assumptions": "statistics.assumptions",
+    "Independent": "models.coupling",
+    "LazyJMDP": "models.lazy",
+    "Local": "models.coupling",
     "Luck": "base.luck_by_purpose",
     "Margin": "statistics.selection",
     "Marginals": "models.marginals.marginals",
     "Recipe": "simulators.simulator",
     "Shock": "base.luck",
+    "Synchronous": "models.coupling",
+    "TabularJMDP": "models.tabular",
+    "TabularPolicy": "models.policy",
     "as_policy": "models.actors.as_policy",
     "compare": "comparisons.compare",
     "compare_policies": "comparisons.compare_policies",
     "compare_runs": "comparisons.compare_runs",
     "couple": "models.couple",
+    "evaluate": "methods.evaluate",
     "load": "files.saving",
     "plan": "statistics.planning",
     "read_model": "files.reading",
