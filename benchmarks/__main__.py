@@ -34,6 +34,7 @@ class Benchmarks(Command):
     examples: ClassVar = {
         "python -m benchmarks orders --quick": "a test run with tiny sizes, some seconds",
         "python -m benchmarks sweep whole_solve": "two comparisons in full",
+        "python -m benchmarks overheads import study": "two rows of `overheads`",
         "python -m benchmarks --out results": "all comparisons, saved as JSON files and figures",
     }
 
@@ -45,15 +46,13 @@ class Benchmarks(Command):
 
     def run(self) -> Exit:
         """Run the comparisons in order, each once."""
-        for name in self.names:
-            if name not in COMPARISONS:
-                raise unknown("comparison", name, COMPARISONS)
+        chosen = _chosen(self.names or COMPARISONS)
         if self.out is not None:
             _writable(self.out)
         records, met = {}, True
-        for name in dict.fromkeys(self.names or COMPARISONS):
+        for name, rows in chosen.items():
             with aside(self.quiet):
-                report = run(name, self.quick)
+                report = run(name, self.quick, rows)
                 records[name] = plain(report.record())
                 if self.out is not None:
                     save(records[name], self.out / f"{name}.json")
@@ -66,6 +65,25 @@ class Benchmarks(Command):
         if self.json:
             print_json(records)
         return Exit.YES if met else Exit.NO
+
+
+def _chosen(names: Sequence[str]) -> dict[str, list[str]]:
+    """Return the comparisons, each with the rows that are named after it; only `overheads` has rows."""
+    chosen: dict[str, list[str]] = {}
+    last = ""
+    for name in names:
+        if name in COMPARISONS:
+            last = name
+            chosen.setdefault(name, [])
+        elif last != "overheads":
+            raise unknown("comparison", name, COMPARISONS)
+        else:
+            from benchmarks.overheads import ROWS
+
+            if name not in ROWS:
+                raise unknown("comparison or row of overheads", name, [*COMPARISONS, *ROWS])
+            chosen[last] = list(dict.fromkeys([*chosen[last], name]))
+    return chosen
 
 
 def _writable(folder: Path) -> None:

@@ -1,11 +1,14 @@
-"""Alternating timing of contenders in one process, so that all run under the same conditions."""
+"""Alternating measurement of contenders, so that all run under the same conditions."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
 
 from benchmarks.report import Row
 
@@ -95,3 +98,66 @@ def _turn(contender: Callable[[], object], repeats: int) -> float:
     for _ in range(repeats):
         contender()
     return (time.perf_counter() - start) / repeats
+
+
+Costs = list[float]
+"""Costs of one contender, one for each round."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Cost of our contender: relative to a limit, absolute, or as the exponent of its growth."""
+
+    best: float  # from the smallest costs of all rounds
+    low: float  # smallest and largest of a single round
+    high: float
+    rounds: int
+    ours: float  # smallest cost
+    limit: float | None  # smallest cost of the limit
+
+    @classmethod
+    def ratio(cls, costs: list[Costs], factor: float = 1.0) -> Cost:
+        """Return `factor` × our cost / that of the limit."""
+        ours, limit = costs
+        best, rounds = min(ours) / min(limit), [a / b for a, b in zip(ours, limit, strict=True)]
+        return cls(factor * best, factor * min(rounds), factor * max(rounds), len(ours), min(ours), min(limit))
+
+    @classmethod
+    def absolute(cls, ours: Costs, *limit: Costs) -> Cost:
+        """Return our cost itself; that of a limit is for information."""
+        return cls(min(ours), min(ours), max(ours), len(ours), min(ours), min(limit[0]) if limit else None)
+
+    @classmethod
+    def exponent(cls, sizes: list[int], costs: list[Costs]) -> Cost:
+        """Return the exponent of cost ∝ size^exponent, by least squares on logarithms; one list of costs per size."""
+        rounds = [_exponent(sizes, costs_of_round) for costs_of_round in zip(*costs, strict=True)]
+        best = list(map(min, costs))
+        return cls(_exponent(sizes, best), min(rounds), max(rounds), len(rounds), best[-1], None)
+
+    def spread(self) -> str:
+        """Return the range over single rounds as text."""
+        return f"{self.low:.3g} … {self.high:.3g}"
+
+
+def _exponent(sizes: list[int], costs: Sequence[float]) -> float:
+    return float(np.polyfit(np.log(sizes), np.log(costs), 1)[0])
+
+
+def cpu(call: Callable[[], object]) -> float:
+    """Return the CPU seconds of a call, of all threads of this process."""
+    start = time.process_time()
+    call()
+    return time.process_time() - start
+
+
+def rounds_of(count: int, *contenders: Callable[[], float]) -> list[Costs]:
+    """Call the contenders alternately, `count` times each; each returns its cost."""
+    rounds = [[contender() for contender in contenders] for _ in range(count)]
+    return [list(costs) for costs in zip(*rounds, strict=True)]
+
+
+def cpu_rounds(count: int, *contenders: Callable[[], object]) -> list[Costs]:
+    """Return the CPU seconds of contenders that run alternately, after a warm-up."""
+    for contender in contenders:
+        contender()
+    return rounds_of(count, *(partial(cpu, contender) for contender in contenders))
