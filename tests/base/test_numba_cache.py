@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -144,10 +146,10 @@ def test_every_kernel_of_the_package_is_in_the_name():
     ],
 )
 def test_what_code_depends_on_is_in_the_name(change, monkeypatch):
-    before = list(compiled_kernel._folders(run, ["f8"]))
-    assert before == list(compiled_kernel._folders(run, ["f8"])) != list(compiled_kernel._folders(run, ["f4"]))
+    before = list(compiled_kernel._folders(run, ("f8",)))
+    assert before == list(compiled_kernel._folders(run, ("f8",))) != list(compiled_kernel._folders(run, ("f4",)))
     change(monkeypatch)
-    assert not {*before} & {*compiled_kernel._folders(run, ["f8"])}
+    assert not {*before} & {*compiled_kernel._folders(run, ("f8",))}
 
 
 def test_a_changed_source_is_compiled_again(folder, tmp_path):
@@ -175,7 +177,7 @@ def test_settings_of_numba_are_restored():
     import numba
 
     before = numba.config.CACHE_DIR, numba.config.SLP_VECTORIZE
-    assert compiled_kernel.compiled("f8(f8)")(twice_and_one)(2.0) == 5.0
+    assert compiled_kernel.compiled()(twice_and_one)(2.0) == 5.0
     after = numba.config.CACHE_DIR, numba.config.SLP_VECTORIZE
     assert after == before
 
@@ -198,6 +200,21 @@ def test_arguments_of_other_types_are_compiled_anew(tmp_path):
 
 def twice_first(given):
     return 2 * given[0][0]
+
+
+def test_threads_that_call_a_kernel_at_the_same_time_compile_it_once(monkeypatch):
+    """Nor is a kernel compiled again for NumPy's floats, which have the type of Python's."""
+    made, make = [], compiled_kernel._kernel
+    monkeypatch.setattr(compiled_kernel, "_kernel", lambda *given: made.append(given) or make(*given))
+    kernel, start = compiled_kernel.compiled()(twice_and_one), threading.Barrier(4)
+
+    def call(x):
+        start.wait()
+        return kernel(x)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(call, [1.0, np.float64(2.0), 3.0, np.float64(4.0)])) == [3.0, 5.0, 7.0, 9.0]
+    assert len(made) == 1
 
 
 @needs_permissions

@@ -1,8 +1,8 @@
 """Compilation of kernels by numba, with a cache on disk that may be missing, read-only, full or damaged.
 
 numba stores compiled code in pickled files and trusts them, and it does not notice that a kernel of another file has
-changed. So each kernel has a folder for each list of argument types, named by a digest of all that the code depends on.
-Beside numba's files is their checksum: what does not match is compiled again, under a lock. Where that fails, the
+changed. So each kernel has a folder for each tuple of argument types, named by a digest of all that the code depends
+on. Beside numba's files is their checksum: what does not match is compiled again, under a lock. Where that fails, the
 kernel is compiled without a cache. Only public names of numba are used.
 """
 
@@ -23,6 +23,8 @@ import numba
 import numpy as np
 
 T = TypeVar("T")
+Types = tuple[Any, ...]
+"""Types of numba, one for each argument."""
 
 _config: Any = numba.config
 
@@ -35,30 +37,28 @@ def compiled_part(**options: Any) -> Callable[[Callable[..., T]], Callable[..., 
     return cast(Callable[[Callable[..., T]], Callable[..., T]], numba.njit(nogil=True, **options))
 
 
-def compiled(*signatures: Any, **options: Any) -> Callable[[Callable[..., T]], Callable[..., T]]:
+def compiled(**options: Any) -> Callable[[Callable[..., T]], Callable[..., T]]:
     """Compile a kernel, which releases the GIL, or load it from the cache; with these options of `njit`.
 
-    With signatures it is compiled for them when the module is imported, otherwise when it is first called with
-    arguments of these types. It is called from Python; kernels call parts (`compiled_part`).
-
-    numba disables LLVM's straight-line (SLP) vectoriser unless an environment variable enables it. Kernels with eight
-    explicit sums side by side are 2.5 times slower without it, so it is enabled for kernels with signatures.
+    It is compiled when it is first called with arguments of these types: integers and floats of Python are int64 and
+    float64. It is called from Python; kernels call parts (`compiled_part`).
     """
 
     def decorate(function: Callable[..., T]) -> Callable[..., T]:
         if _config.DISABLE_JIT:
             return function
-        if signatures:
-            return cast(Callable[..., T], _kernel(function, list(signatures), options, _config.SLP_VECTORIZE or 1))
-        known: dict[Any, Callable[..., T]] = {}
+        known: dict[Any, Callable[..., T]] = {}  # by kinds of arguments
+        kernels: dict[Types, Callable[..., T]] = {}
 
         @functools.wraps(function)
         def call(*arguments: Any) -> T:
-            key = tuple(map(_kind, arguments))
-            kernel = known.get(key)
+            kernel = known.get(key := tuple(map(_kind, arguments)))
             if kernel is None:
-                types = tuple(map(numba.typeof, arguments))
-                kernel = known[key] = _kernel(function, [types], options, _config.SLP_VECTORIZE)
+                with _alone:  # threads that call a kernel at the same time compile it once
+                    types = tuple(map(numba.typeof, arguments))
+                    if types not in kernels:
+                        kernels[types] = _kernel(function, types, options)
+                    kernel = known[key] = kernels[types]
             return kernel(*arguments)
 
         return call
@@ -80,27 +80,30 @@ _alone = threading.RLock()
 """Held while numba's settings are those of one kernel."""
 
 
-def _kernel(function: Any, types: list[Any], options: dict[str, Any], vectorise: int) -> Any:
-    """Return the kernel for these types, from the first folder that can be used."""
+def _kernel(function: Any, types: Types, options: dict[str, Any]) -> Any:
+    """Return the kernel for these types, from the first folder that can be used.
+
+    numba disables LLVM's straight-line (SLP) vectoriser unless an environment variable enables it. Kernels with eight
+    explicit sums side by side (`pair_product`) are 2.5 times slower without it.
+    """
     problem = "there is no writable folder"
-    with _alone:
-        before = getattr(_config, "CACHE_DIR", ""), _config.SLP_VECTORIZE
-        _config.SLP_VECTORIZE = vectorise
-        try:
-            for folder in _folders(function, types):
-                try:
-                    return _cached(function, types, options, folder)
-                except Exception as error:  # of the file system, or of numba
-                    problem = f"{folder}: {getattr(error, 'strerror', None) or str(error) or type(error).__name__}"
-            _config.CACHE_DIR = before[0]
-            kernel: Any = numba.njit(types, nogil=True, **options)(function)
-        finally:
-            _config.CACHE_DIR, _config.SLP_VECTORIZE = before
+    before = getattr(_config, "CACHE_DIR", ""), _config.SLP_VECTORIZE
+    _config.SLP_VECTORIZE = before[1] or 1
+    try:
+        for folder in _folders(function, types):
+            try:
+                return _cached(function, types, options, folder)
+            except Exception as error:  # of the file system, or of numba
+                problem = f"{folder}: {getattr(error, 'strerror', None) or str(error) or type(error).__name__}"
+        _config.CACHE_DIR = before[0]
+        kernel: Any = numba.njit(types, nogil=True, **options)(function)
+    finally:
+        _config.CACHE_DIR, _config.SLP_VECTORIZE = before
     _warn(problem)
     return kernel
 
 
-def _cached(function: Any, types: list[Any], options: dict[str, Any], folder: Path) -> Any:
+def _cached(function: Any, types: Types, options: dict[str, Any], folder: Path) -> Any:
     """Load the kernel from this folder, or compile it and store it there."""
     source = folder / "kernel.py"  # numba names its files by this path: copies of the package share them
     copy = FunctionType(function.__code__.replace(co_filename=str(source)), function.__globals__, function.__name__)
@@ -142,7 +145,7 @@ def _is_intact(folder: Path) -> bool:
         return False
 
 
-def _folders(function: Any, types: list[Any]) -> Iterator[Path]:
+def _folders(function: Any, types: Types) -> Iterator[Path]:
     """Folders in which the kernel may be stored: in NUMBA_CACHE_DIR, or beside the source or in the user's cache."""
     file = Path(function.__code__.co_filename)
     try:

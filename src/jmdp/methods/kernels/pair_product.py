@@ -11,10 +11,7 @@ Tables may have single precision; sums are always in double precision.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numba import boolean, float32, float64, types, uint64
 
 from jmdp.base.arrays import Floats
 from jmdp.base.compiled_kernel import compiled, compiled_part
@@ -25,14 +22,6 @@ _TILE = np.uint64(512)
 _0, _1, _2, _3, _4, _5, _6, _7, _8 = (np.uint64(i) for i in range(ROWS + 1))
 
 _FASTMATH = {"nnan", "nsz"}
-PAIR_LAYOUT = types.NamedTuple([uint64[::1], boolean, uint64[::1], uint64, float64[:, ::1]], PairLayout)
-_STEP = types.NamedTuple([uint64[::1], uint64[::1], float64[::1], float64[::1], float64, float64, float64], PairStep)
-
-
-def _types(stored: Any) -> Any:
-    """Argument types of `pair_product` for tables of this precision."""
-    output = types.NamedTuple([stored[:, ::1], float32[::1], boolean, boolean], PairOutput)
-    return float64(_STEP, stored[:, ::1], float64[::1], PAIR_LAYOUT, uint64, uint64, output)
 
 
 @compiled_part(fastmath=_FASTMATH)
@@ -45,15 +34,15 @@ def _left_product(step: PairStep, H: Floats, top: int, bottom: int, last: int, r
         reach = max(reach, columns[i] + _1)
     for left in range(_0, reach, _TILE):
         width = min(_TILE, reach - left)
-        block = X[left : left + width]
         for r in range(bottom - top):
-            row[:width] = 0.0
-            for i in range(starts[top + r], starts[top + r + _1]):
-                share, source = scale * values[i], H[columns[i], left : left + width]
-                for j in range(width):
-                    row[j] += share * source[j]
             for j in range(width):
-                block[j, r] = row[j]
+                row[j] = 0.0
+            for i in range(starts[top + r], starts[top + r + _1]):
+                share, u = scale * values[i], columns[i]
+                for j in range(width):
+                    row[j] += share * H[u, left + j]
+            for j in range(width):
+                X[left + j, r] = row[j]
 
 
 @compiled_part(fastmath=_FASTMATH)
@@ -66,15 +55,15 @@ def _eight_rows(step: PairStep, X: Floats, top: int, left: int, right: int, mirr
         a0, a1, a2, a3 = d * td[top], d * td[top + _1], d * td[top + _2], d * td[top + _3]
         a4, a5, a6, a7 = d * td[top + _4], d * td[top + _5], d * td[top + _6], d * td[top + _7]
         for i in range(starts[t], starts[t + _1]):
-            v, x = values[i], X[columns[i]]
-            a0 += v * x[0]
-            a1 += v * x[1]
-            a2 += v * x[2]
-            a3 += v * x[3]
-            a4 += v * x[4]
-            a5 += v * x[5]
-            a6 += v * x[6]
-            a7 += v * x[7]
+            v, u = values[i], columns[i]
+            a0 += v * X[u, _0]
+            a1 += v * X[u, _1]
+            a2 += v * X[u, _2]
+            a3 += v * X[u, _3]
+            a4 += v * X[u, _4]
+            a5 += v * X[u, _5]
+            a6 += v * X[u, _6]
+            a7 += v * X[u, _7]
         if add:
             a0 += out[top, t]
             a1 += out[top + _1, t]
@@ -85,9 +74,10 @@ def _eight_rows(step: PairStep, X: Floats, top: int, left: int, right: int, mirr
             a6 += out[top + _6, t]
             a7 += out[top + _7, t]
         if mirrored:
-            above = out[t, top : top + _8]
-            above[0], above[1], above[2], above[3] = mirror * a0, mirror * a1, mirror * a2, mirror * a3
-            above[4], above[5], above[6], above[7] = mirror * a4, mirror * a5, mirror * a6, mirror * a7
+            out[t, top], out[t, top + _1] = mirror * a0, mirror * a1
+            out[t, top + _2], out[t, top + _3] = mirror * a2, mirror * a3
+            out[t, top + _4], out[t, top + _5] = mirror * a4, mirror * a5
+            out[t, top + _6], out[t, top + _7] = mirror * a6, mirror * a7
         out[top, t], out[top + _1, t], out[top + _2, t], out[top + _3, t] = a0, a1, a2, a3
         out[top + _4, t], out[top + _5, t], out[top + _6, t], out[top + _7, t] = a4, a5, a6, a7
 
@@ -128,22 +118,17 @@ def _largest_change(
     """Return max |out − H| in a tile of rows and columns, and record out − H if `change` is not empty."""
     out, change = output.table, output.change
     worst = 0.0
-    for r in range(bottom - top):
-        new, old = out[top + r, left:right], H[top + r, left:right]
-        if change.size > 0:
-            at = begin + r * width + left
-            record = change[at : at + right - left]
-            for t in range(right - left):
-                difference = new[t] - old[t]
-                record[t] = difference
-                worst = max(worst, abs(difference))
-        else:
-            for t in range(right - left):
-                worst = max(worst, abs(new[t] - old[t]))
+    for s in range(top, bottom):
+        at = begin + (s - top) * width
+        for t in range(left, right):
+            difference = out[s, t] - H[s, t]
+            if change.size > 0:
+                change[at + t] = difference
+            worst = max(worst, abs(difference))
     return worst
 
 
-@compiled(_types(float64), _types(float32), fastmath=_FASTMATH)
+@compiled(fastmath=_FASTMATH)
 def pair_product(
     step: PairStep,
     H: Floats,  # [S, S]
@@ -161,7 +146,7 @@ def pair_product(
     S = np.uint64(H.shape[0])
     row, X = np.empty(_TILE), np.zeros((S, _8))
     worst = 0.0
-    for group in range(first, (S + _7) // _8, stride):
+    for group in range(np.uint64(first), (S + _7) // _8, np.uint64(stride)):
         top = group * _8
         bottom = min(top + _8, S)
         reach = layout.reach[group]
