@@ -12,7 +12,7 @@ import pytest
 
 from jmdp.base import keyed_generator
 from jmdp.base.keyed_generator import KeyedGenerator
-from jmdp.base.luck import Shock, Usage
+from jmdp.base.luck import Shock, StepShocks, Usage
 
 DRAWS = {
     "random": lambda rng: rng.random(3),
@@ -108,3 +108,23 @@ def test_copies_of_a_generator_are_separate():
         assert twin.random() == new(b"z" * 16).random()
     follows = new(b"y" * 16).random(2)[1]
     assert generator.random() == follows
+
+
+@pytest.mark.parametrize("places", [None, [b"", b"a", b"bc"]], ids=["no places", "places"])
+@pytest.mark.parametrize("rows", [None, [0, 0, 2, 1, 2]], ids=["one each", "shared"])
+def test_shocks_of_a_step_are_those_derived_one_at_a_time(rows, places):
+    usage = Usage()
+    roots = [Shock.of_sample(3, i, usage) for i in range(3)]
+    single = [root.derived(b"policy", 5, b"" if places is None else places[i]) for i, root in enumerate(roots)]
+    expected = single if rows is None else [single[row] for row in rows]
+    together = StepShocks(roots, b"policy", 5, places, None if rows is None else np.array(rows))
+    assert len(together) == len(expected)
+    assert list(together) == together[:] == [together[i] for i in range(len(expected))] == expected
+    assert not usage.used
+    if rows is not None:
+        assert together[0] is together[1]
+    assert together.uniform() == [shock.uniform() for shock in expected]
+    for use in (StepShocks.uniform, lambda shocks: shocks[1].words):
+        usage.used = False
+        use(together)
+        assert usage.used

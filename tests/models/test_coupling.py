@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import jmdp
+from jmdp.base.luck import Shock
 from jmdp.errors import CouplingError, ModelError, PolicyError, SettingsError
 from jmdp.models.coupling import Coupling
 
@@ -130,3 +131,20 @@ def test_nothing_else_passes_for_a_coupling():
             jmdp.compare(model, policy, state=0, seed=0, coupling=wrong)
     with pytest.raises(CouplingError, match=r"coupling is missing: evaluate\(model, policy, coupling\)"):
         jmdp.evaluate(model, policy, None)
+
+
+@pytest.mark.parametrize("luck", ["independent", "shared"])
+@pytest.mark.parametrize(
+    ("coupling", "one_state"),
+    [(jmdp.Local, True), (jmdp.Synchronous, True), (jmdp.Independent, False)],
+)
+def test_which_branches_have_equal_shocks(coupling, one_state, luck):
+    """Two branches in one state, and one branch in two states. The policy's depend on coordinates, or on the step."""
+    given, root = coupling(luck), Shock.of_sample(0, 0)
+    for shock, shared in ((given.environment_shock, coupling is jmdp.Synchronous), (given.policy_shock, False)):
+        always = shared or (shock == given.policy_shock and luck == "shared")
+        assert (shock(root, 1, b"x", 0) == shock(root, 1, b"x", 1)) == (one_state or always)
+        in_two_states = always or coupling is jmdp.Independent
+        assert (shock(root, 1, b"x", 0) == shock(root, 1, b"y", 0)) == in_two_states
+        assert (shock(root, 1, b"x", 0) == shock(root, 1, b"y", 1)) == always
+        assert shock(root, 1, b"x", 0) != shock(root, 2, b"x", 0)

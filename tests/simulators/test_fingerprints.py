@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import jmdp
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators import FunctionSimulator
-from jmdp.simulators.digests import digest_of, equal_values, fingerprint_of, fingerprints
+from jmdp.simulators.digests import differ_at_a_glance, digest_of, equal_values, fingerprint_of, fingerprints
 from jmdp.simulators.rollouts.rollouts import RolloutPlan, paired_draws
 from reference.rollouts import paired_branches
 from sample_models import COUPLINGS
@@ -60,6 +60,42 @@ def test_equal_digests_have_equal_fingerprints(some):
             if equal:
                 assert found[i] == found[j]
                 assert hash(found[i]) == hash(found[j])
+
+
+FIRSTS = [*NUMBERS, 1.5, 2.5, -1e308, 1e308, float("inf"), -float("inf"), "1", None, (0.5,), np.array([0.5])]
+firsts = st.one_of(st.sampled_from(FIRSTS), st.sampled_from([0.5, 0.25, 1.5, 2.5]))
+beginning = st.one_of(
+    firsts, st.tuples(firsts, firsts), st.lists(firsts, max_size=2), st.sampled_from([*ARRAYS, (), np.array([2.5, 3])])
+)
+
+
+@given(st.lists(beginning, min_size=2, max_size=4))
+def test_values_that_differ_at_a_glance_differ(some):
+    if differ_at_a_glance(some):
+        assert len(set(map(digest_of, some))) == len(some)
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_every_pair_that_differs_at_a_glance():
+    for one in FIRSTS:
+        for other in FIRSTS:
+            for some in ([one, other], [(one, 1), (other, 2)], [np.array([one]), np.array([other])]):
+                if differ_at_a_glance(some):
+                    assert digest_of(some[0]) != digest_of(some[1])
+
+
+def test_what_differs_at_a_glance():
+    nan = float("nan")
+    for some in (
+        [0.5, 1.5],
+        [(0.5, 1), (1.5, 1)],
+        [np.array([0.5]), np.array([1.5])],
+        [1.5, 2],
+        [(1e308,), (1.5e308,)],
+    ):
+        assert differ_at_a_glance(some)
+    for some in ([0.5, 0.5], [0.0, -0.0], [nan, 0.5], [nan, -nan], [1, 2], ["a", "b"], [0.5, (1.5,)], [(), (0.5,)]):
+        assert not differ_at_a_glance(some)
 
 
 def test_every_pair_of_numbers():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jmdp
-from jmdp.base.luck import Shock
+from jmdp.base.luck import Shock, StepShocks
 from jmdp.errors import JMDPError, LabelError, SimulatorError, UnavailableError
 from jmdp.simulators import FunctionSimulator, TabularSimulator, as_simulator
 from jmdp.testing import check_simulator
@@ -33,6 +33,52 @@ def test_a_step_is_g_and_h_at_one_u():
                 expected = (float(min(s + a, u)), max(0, s + a - u), False)
                 assert simulator.step(s, a, shock) == simulator.step(s, name, shock) == expected
                 assert simulator.advance(s, a, shock) == expected
+
+
+LUCKS = {
+    "uniform": None,
+    "number": lambda rng: float(rng.normal()),
+    "array": lambda rng: rng.normal(size=2),
+}
+
+
+@pytest.mark.parametrize("ends", [False, True])
+@pytest.mark.parametrize("luck", LUCKS)
+def test_steps_together_are_single_steps(luck, ends):
+    """Also if g changes the array of random numbers that h receives."""
+
+    def reward(s, a, u):
+        if isinstance(u, np.ndarray):
+            u += 1.0
+        return s + a + float(np.sum(u))
+
+    simulator = FunctionSimulator(
+        reward, lambda s, a, u: s + a + float(np.sum(u)), 3, luck=LUCKS[luck],
+        **({"terminal": lambda s: s > 2} if ends else {}),
+    )  # fmt: skip
+    roots = [Shock.of_sample(0, i) for i in range(4)]
+    shocks = StepShocks(roots, b"environment", 2, None, np.array([0, 0, 1, 3, 3]))
+    states, actions = [0.0, 1.5, -1.0, 0.5, 2.5], [0, 1, 2, 0, 1]
+    single = [simulator.step(s, a, shock) for s, a, shock in zip(states, actions, shocks, strict=True)]
+    assert list(zip(*simulator.step_all(states, actions, shocks), strict=True)) == single
+    assert list(zip(*simulator.step_all(states, actions, list(shocks)), strict=True)) == single
+    assert list(zip(*simulator.advance_all(states[:4], actions[:4], shocks[:4]), strict=True)) == single[:4]
+
+
+@pytest.mark.parametrize("name", ["reward", "next_state"])
+def test_an_error_names_the_call_that_raised_it(name):
+    """Though many calls are made together."""
+
+    def fails(s, a, u):
+        return 1 / s
+
+    functions = {"reward": lambda s, a, u: 0.0, "next_state": lambda s, a, u: s} | {name: fails}
+    simulator = FunctionSimulator(**functions, actions=["stay", "go"])
+    shocks = [Shock.of_sample(0, i) for i in range(4)]
+    with pytest.raises(ZeroDivisionError) as raised:
+        simulator.advance_all([1, 2, 0, 3], [0, 0, 1, 1], shocks)
+    said = f"Raised by {name}(s, a, u) with s = 0, a = 1 (action go), u = {shocks[2].uniform()}."
+    assert raised.value.__notes__ == [said]
 
 
 def test_luck_is_one_uniform_number_unless_said_otherwise():

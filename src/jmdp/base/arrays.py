@@ -200,7 +200,10 @@ def frozen(array: npt.NDArray[np.generic]) -> None:
 
 def are_indices(values: Sequence[Any], count: int) -> bool:
     """Whether all values are Python integers from 0 to count − 1; at least one must be given."""
-    return set(map(type, values)) == {int} and min(values) >= 0 and max(values) < count
+    if set(map(type, values)) != {int}:
+        return False
+    distinct = set(values)
+    return bool(min(distinct) >= 0 and max(distinct) < count)
 
 
 _HIDDEN = 2.0**-1073

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
-from jmdp.base.arrays import Floats, refuse_large
+from jmdp.base.arrays import Floats, Integers, refuse_large
 from jmdp.base.keyed_generator import KeyedGenerator, unshared_generator
 from jmdp.base.settings import integer, short, whole_number
 from jmdp.errors import SettingsError
@@ -133,6 +134,73 @@ class Shock:
 
     def __repr__(self) -> str:
         return f"Shock({self.peek().hex()})"
+
+
+class StepShocks(Sequence[Shock]):
+    """Shocks that many branches receive in one step, computed together when they are first used.
+
+    Shock i is ``roots[i].derived(purpose, step, places[i])``, with an empty place if there are none. If rows are given,
+    the shock of branch i is number rows[i] of these: branches with equal rows have one shock.
+    """
+
+    __slots__ = ("_origin", "_rows", "_shocks", "_words")
+
+    def __init__(
+        self,
+        roots: Sequence[Shock],
+        purpose: bytes,
+        step: int,
+        places: Sequence[bytes] | None = None,
+        rows: Integers | None = None,
+    ) -> None:
+        self._origin, self._rows = (roots, purpose, step, places), rows
+        self._words: list[bytes] | None = None
+        self._shocks: list[Shock] | None = None
+
+    def __len__(self) -> int:
+        return len(self._origin[0]) if self._rows is None else len(self._rows)
+
+    def __iter__(self) -> Iterator[Shock]:
+        shocks = self._distinct()
+        return iter(shocks) if self._rows is None else map(shocks.__getitem__, self._rows.tolist())
+
+    @overload
+    def __getitem__(self, i: int) -> Shock: ...
+
+    @overload
+    def __getitem__(self, i: slice) -> list[Shock]: ...
+
+    def __getitem__(self, i: int | slice) -> Shock | list[Shock]:
+        return list(self)[i]
+
+    def uniform(self) -> list[float]:
+        """`Shock.uniform` of every branch."""
+        usage = self._origin[0][0].usage if len(self._origin[0]) else None
+        if usage is not None:
+            usage.used = True
+        words = np.frombuffer(b"".join(self._keys()), np.uint64)[::2]
+        numbers = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        found: list[float] = (numbers if self._rows is None else numbers[self._rows]).tolist()
+        return found
+
+    def _keys(self) -> list[bytes]:
+        if self._words is None:
+            roots, purpose, step, places = self._origin
+            end = _STEP(step) + purpose + b"\0"
+            words = [root._words or root.peek() for root in roots]
+            if places is None:
+                self._words = [blake2b(word + end, digest_size=16).digest() for word in words]
+            else:
+                pairs = zip(words, places, strict=True)
+                self._words = [blake2b(word + end + place, digest_size=16).digest() for word, place in pairs]
+        return self._words
+
+    def _distinct(self) -> list[Shock]:
+        if self._shocks is None:
+            self._shocks = list(map(Shock, self._keys()))
+            for shock, root in zip(self._shocks, self._origin[0], strict=True):
+                shock.usage = root.usage
+        return self._shocks
 
 
 _new = object.__new__

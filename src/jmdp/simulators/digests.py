@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import logging
+import operator
 import random
 import struct
 import types
@@ -30,6 +31,24 @@ from jmdp.simulators.object_graph import BOUND, CONTAINERS, attributes_of, closu
 
 _NAN = "nan"
 _HASHED_BY_VALUE = frozenset({int, str, bool, bytes, type(None)})
+
+
+def differ_at_a_glance(values: Sequence[Any]) -> bool:
+    """True if all values are different floats, or begin with different floats; False if this is unknown."""
+    kind = type(values[0])
+    try:
+        if kind is tuple:
+            values = list(map(_FIRST, values))
+        elif kind is np.ndarray and values[0].ndim == 1:
+            values = [value.item(0) for value in values]
+        total = sum(values) if type(values[0]) is float else None
+    except (TypeError, LookupError, AttributeError):  # values of several kinds, or without entries
+        return False
+    # A sum with anything but numbers is no float. NaN is not equal to itself.
+    return type(total) is float and total == total and len(set(values)) == len(values)
+
+
+_FIRST = operator.itemgetter(0)
 
 
 def fingerprints(values: Sequence[Any]) -> Sequence[Hashable]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -43,6 +43,10 @@ class Step(NamedTuple):
     terminated: bool  # no reward can follow. False at a time limit: rollouts continue beyond it
 
 
+Outcomes = tuple[Sequence[Any], Sequence[Any], Sequence[Any]]
+"""Rewards, next states and terminations of several steps."""
+
+
 class Simulator(ABC):
     """Base class of all simulators. A subclass must define `step`; all other methods have defaults.
 
@@ -66,12 +70,14 @@ class Simulator(ABC):
         """`step` from a state that will not be used again, which may avoid a copy."""
         return self.step(state, action, shock)
 
-    def advance_all(
-        self, states: Sequence[Any], actions: Sequence[Any], shocks: Sequence[Shock]
-    ) -> Sequence[tuple[Any, Any, Any]]:
+    def step_all(self, states: Sequence[Any], actions: Sequence[Any], shocks: Sequence[Shock]) -> Outcomes:
+        """Outcomes of `step` from each of these states."""
+        return outcomes_of(self, map(self.step, states, actions, shocks))
+
+    def advance_all(self, states: Sequence[Any], actions: Sequence[Any], shocks: Sequence[Shock]) -> Outcomes:
         """Outcomes of `advance` from each of these states, none of which is terminal."""
         go = self.step if type(self).advance is Simulator.advance else self.advance
-        return list(map(go, states, actions, shocks))
+        return outcomes_of(self, map(go, states, actions, shocks))
 
     def step_many(self, states: Any, actions: Integers, shocks: Shocks) -> tuple[Any, Any, Any]:
         """`step` for n branches at once, optional: rewards [n], next states and terminations [n].
@@ -240,6 +246,18 @@ def three_parts(simulator: Simulator, outcome: Any) -> tuple[Any, Any, Any]:
         what = f"{len(outcome)} values" if isinstance(outcome, tuple) else f"a {type(outcome).__name__}"
         raise SimulatorError(f"{simulator!r}.step returned {what}. Return Step(reward, state, terminated).") from None
     return reward, state, terminated
+
+
+def outcomes_of(simulator: Simulator, steps: Iterable[Any]) -> Outcomes:
+    """Outcomes of these steps, at least one."""
+    steps = list(steps)
+    try:
+        rewards, states, over = zip(*steps, strict=True)
+    except (TypeError, ValueError):
+        for step in steps:
+            three_parts(simulator, step)
+        raise
+    return rewards, states, over
 
 
 def finite_step(simulator: Simulator, outcome: Any, action: Any, t: int) -> Step:

@@ -106,8 +106,8 @@ def test_time_limits_count_as_with_wrappers(ends):
     simulator = GymnasiumSimulator(env, truncated_ends=ends)
     state = simulator.start(Shock(bytes(16)))
     for t in range(6):
-        outcomes = simulator.advance_all([state], [0], [Shock.of_sample(0, t)]) if t else None
-        outcome = outcomes[0] if outcomes else simulator.step(state, 0, Shock.of_sample(0, t))
+        go = simulator.advance_all if t else simulator.step_all
+        (outcome,) = zip(*go([state], [0], [Shock.of_sample(0, t)]), strict=True)
         state = outcome[1]
         assert bool(outcome[2]) == (ends and t >= 3)
         assert state.truncated_at == (4 if t >= 3 else None)

@@ -18,7 +18,7 @@ import numpy as np
 
 from jmdp.base.arrays import ROW_SUM_TOLERANCE, Floats, are_indices, cumulative_rows, refuse_masked
 from jmdp.base.labels import Labels
-from jmdp.base.luck import Shock
+from jmdp.base.luck import Shock, StepShocks
 from jmdp.base.settings import cut, short
 from jmdp.errors import LabelError, PolicyError
 from jmdp.models.policy import table_choice
@@ -148,7 +148,10 @@ class Reading:
         """First action of each row whose cumulative probability exceeds the shock's uniform number."""
         if self.greedy:
             return list(probs.argmax(axis=1).tolist())
-        uniforms = np.array([shock.uniform() for shock in shocks])
+        if isinstance(shocks, StepShocks):
+            uniforms = np.array(shocks.uniform())
+        else:
+            uniforms = np.array([shock.uniform() for shock in shocks])
         return list((cumulative_rows(probs) <= uniforms[:, None]).sum(axis=1).tolist())
 
     def add_note(self, error: Exception, observation: Any) -> None:

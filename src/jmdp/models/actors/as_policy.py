@@ -196,6 +196,9 @@ class _TableActor(ReadActor):
         return jax and (lambda s: jax.numpy.asarray(probs).at[s].get(mode="fill", fill_value=np.nan))
 
 
+_GENERATOR = operator.methodcaller("generator")
+
+
 class _Function(ReadActor):
     """``f(obs)`` or ``f(obs, rng)``, called for one observation at a time, or for many if JAX can compile it."""
 
@@ -210,12 +213,16 @@ class _Function(ReadActor):
             self._look(observations[0], shocks[0])
         if self._together is not None:
             return self._together.act(observations, shocks)
-        act = self._call
-        if self._takes_luck:
-            found = [act(seen, shock.generator()) for seen, shock in zip(observations, shocks, strict=True)]
-        else:
-            found = [act(seen) for seen in observations]
-        return self._reading.choose(found, shocks, observations)
+        reading, left = self._reading, iter(observations)
+        luck = (map(_GENERATOR, shocks),) if self._takes_luck else ()
+        try:
+            found = list(map(self._function, left if reading.table is None else map(reading.seen, left), *luck))
+        except Exception as error:
+            reading.add_note(error, observations[len(observations) - operator.length_hint(left) - 1])
+            raise
+        if reading.table is not None:
+            found = list(map(reading.chosen, found, observations))
+        return reading.choose(found, shocks, observations)
 
     def _call(self, observation: Any, *rng: Any) -> Any:
         """Value of the function; what it raises gets a note."""

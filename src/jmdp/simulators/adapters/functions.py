@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from jmdp.base.arrays import are_indices, cumulative_rows
-from jmdp.base.luck import Shock
+from jmdp.base.luck import Shock, StepShocks
 from jmdp.base.settings import function, short
 from jmdp.errors import SimulatorError, UnavailableError
 from jmdp.models.coupling import Coupling
 from jmdp.models.tabular import TabularJMDP
-from jmdp.simulators.simulator import Simulator, Step, action_labels, is_over, plain_reward
+from jmdp.simulators.simulator import Outcomes, Simulator, Step, action_labels, is_over, plain_reward
 
 
 def _never(state: Any) -> bool:  # no lambda, because lambdas cannot be pickled for worker processes
@@ -54,7 +55,7 @@ class FunctionSimulator(Simulator):
         Function that returns the observation of a state; by default the state itself.
     """
 
-    lanes = 512
+    lanes = 1024
 
     def __init__(
         self,
@@ -98,13 +99,21 @@ class FunctionSimulator(Simulator):
             name = "next_state"
             return reward, self._next_state(state, a, u)
         except Exception as error:
-            action = f"{a} (action {self.actions[a]})"
-            error.add_note(f"Raised by {name}(s, a, u) with s = {short(state)}, a = {action}, u = {short(u)}.")
+            self._add_note(error, name, state, a, u)
             raise
 
-    def advance_all(
-        self, states: Sequence[Any], actions: Sequence[Any], shocks: Sequence[Shock]
-    ) -> Sequence[tuple[Any, Any, Any]]:
+    def _add_note(self, error: Exception, name: str, state: Any, a: int, u: Any) -> None:
+        assert self.actions is not None
+        action = f"{a} (action {self.actions[a]})"
+        error.add_note(f"Raised by {name}(s, a, u) with s = {short(state)}, a = {action}, u = {short(u)}.")
+
+    def step_all(self, states: Sequence[Any], actions: Sequence[Any], shocks: Sequence[Shock]) -> Outcomes:
+        """Steps from each of these states; states are not changed, so `advance_all` does it if none is terminal."""
+        if self._terminal is not _never and any(map(is_over, map(self._terminal, states))):
+            return super().step_all(states, actions, shocks)
+        return self.advance_all(states, actions, shocks)
+
+    def advance_all(self, states: Sequence[Any], actions: Sequence[Any], shocks: Sequence[Shock]) -> Outcomes:
         """Steps from each of these states; u is drawn once for successive equal shocks."""
         assert self.actions is not None
         kind = type(self)
@@ -112,17 +121,34 @@ class FunctionSimulator(Simulator):
             return super().advance_all(states, actions, shocks)
         if not are_indices(actions, self.actions.size):
             actions = [self.actions.index(action) for action in actions]
-        outcome, terminal, luck = self._outcome, self._terminal, self._luck
-        outcomes: list[tuple[Any, Any, Any]] = []
+        us = shocks.uniform() if self._luck is None and isinstance(shocks, StepShocks) else self._drawn(shocks)
+        rewards = self._values("reward", self._reward, states, actions, us)
+        after = self._values("next_state", self._next_state, states, actions, us)
+        over = [False] * len(after) if self._terminal is _never else list(map(self._terminal, after))
+        return rewards, after, over
+
+    def _drawn(self, shocks: Sequence[Shock]) -> list[Any]:
+        """u of each of these shocks; it is drawn once for successive equal ones."""
+        luck, found = self._luck, []
         before, u = None, None
-        for state, a, shock in zip(states, actions, shocks, strict=True):
+        for shock in shocks:
             if shock is not before:
                 u = shock.uniform() if luck is None else luck(shock.generator())
                 before = shock if type(u) in _IMMUTABLE else None  # g and h may change an array
-            outcomes.append((*outcome(state, a, u), False))
-        if terminal is not _never:
-            outcomes = [(reward, state, terminal(state)) for reward, state, _ in outcomes]
-        return outcomes
+            found.append(u)
+        return found
+
+    def _values(
+        self, name: str, function: Any, states: Sequence[Any], actions: Sequence[int], us: Sequence[Any]
+    ) -> list[Any]:
+        """Values of g or h; what it raises gets a note that says how to repeat the call."""
+        left = iter(us)
+        try:
+            return list(map(function, states, actions, left))
+        except Exception as error:
+            i = len(us) - operator.length_hint(left) - 1
+            self._add_note(error, name, states[i], actions[i], us[i])
+            raise
 
     def observe(self, state: Any) -> Any:
         """Observation of a state."""

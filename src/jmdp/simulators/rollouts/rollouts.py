@@ -6,228 +6,221 @@ A sample has a root key, from which the keys of all its steps derive (`Coupling.
 `Coupling.policy_shock`). A key depends on the state or coordinate of a branch only through the question which other
 branches are there too. So the smallest number of the branches in a state, or at a coordinate, replaces its digest.
 
-Python code is executed once per walker only where walkers end or merge. Other operations are calls of built-in
-functions on lists of all walkers, because a simple simulator takes less than a microsecond per step.
+A walker is one simulated rollout: a branch of a sample, and all branches that have merged into it. Python code is
+executed once per walker only where walkers end or merge. Other operations are calls of built-in functions on lists of
+all walkers, because a simple simulator takes less than a microsecond per step.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from jmdp.base.luck import Shock, Usage
+from jmdp.base.arrays import Booleans, Floats, Integers
+from jmdp.base.luck import Shock, StepShocks, Usage
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
-from jmdp.simulators.digests import equal_values, fingerprints
+from jmdp.simulators.digests import differ_at_a_glance, equal_values, fingerprints
 from jmdp.simulators.rollouts.batched_states import has_many_steps
-from jmdp.simulators.rollouts.draws import ENDED, BranchNumbers, BranchSums, Draws, LazyShocks, branch_bytes
-from jmdp.simulators.simulator import Simulator, finite_reward, is_over, note_step, three_parts
+from jmdp.simulators.rollouts.draws import ENDED, BranchNumbers, BranchSums, Draws, branch_bytes
+from jmdp.simulators.simulator import Simulator, finite_reward, is_over, note_step
 
 _MOST_REWARDS = 100_000
 """Rewards that are kept before they are summed."""
 
 
-class _Walker:
-    """One simulated rollout: a branch of a sample, and all branches that have merged into it."""
-
-    __slots__ = ("branch", "columns", "number", "place", "root", "row")
-
-    def __init__(self, row: int, root: Shock, branch: int, number: int, place: int, column: int) -> None:
-        self.row, self.root, self.branch = row, root, branch
-        self.number = number  # original number of the branch
-        self.place = place  # walkers of a sample with equal places receive the same shock
-        self.columns = [column]  # columns of this branch and the merged ones in the table of rewards
+_PLAIN = "?bBhHiIlLqQefd"
+"""Types of arrays of rewards, by NumPy's characters, of which `float` gives the same numbers."""
 
 
 class LockstepRollouts:
     """Rollouts of the samples with these roots. `plan` is a `RolloutPlan`."""
 
     def __init__(self, simulator: Simulator, actor: Actor, plan: Any, roots: Sequence[Shock]) -> None:
-        self._simulator, self._actor, self._plan, self._coupling = simulator, actor, plan, plan.coupling
+        self._simulator, self._actor, self._plan, self._roots = simulator, actor, plan, roots
         self._usage = roots[0].usage or Usage()
         self._meet, self._one_shock = plan.coupling.shared_in_a_state, plan.coupling.shared_between_states
         self._samples, self._columns = len(roots), len(roots) * len(plan.actions)
         self._sums = BranchSums(self._columns, plan.discount)
-        self._rewards: list[Sequence[float]] = []  # of the steps since walkers last ended or merged
-        self._closed: list[tuple[list[Sequence[float]], list[int], list[int]]] = []  # with their columns
-        self._entries = 0  # of the table of the closed ones
+        self._rewards: list[Floats] = []  # of the steps that are not summed yet, for each column
         self._steps, self._shared, self._active = 0, 0, self._columns
-        self._walkers: list[_Walker] = []
-        self._actions: list[Any] = []
-        for row, root in enumerate(roots):
-            self._begin(row, root)
-        self._states = [plan.state] * len(self._walkers)
-        self._index()
+        self._begin()
 
-    def _begin(self, row: int, root: Shock) -> None:
-        """Make a walker for each different action, in the order of their numbers."""
-        plan, begun = self._plan, len(self._walkers)
-        for i in sorted(range(len(plan.actions)), key=plan.branches.__getitem__):
-            column, action, number = row * len(plan.actions) + i, plan.actions[i], plan.branches[i]
-            place = min(plan.branches) if self._meet else number  # all begin in one state
-            for walker, taken in zip(self._walkers[begun:], self._actions[begun:], strict=True):
-                if self._meet and equal_values(taken, action):
-                    walker.columns.append(column)
-                    break
-            else:
-                self._walkers.append(_Walker(row, root, i, number, place, column))
-                self._actions.append(action)
+    def _begin(self) -> None:
+        """Make a walker for each different action of each sample, in the order of their numbers."""
+        plan, n, k = self._plan, self._samples, len(self._plan.actions)
+        walkers: list[int] = []  # branch of each walker of one sample
+        at = np.zeros(k, np.int64)  # walker of each branch of one sample
+        for i in sorted(range(k), key=plan.branches.__getitem__):
+            same = (w for w, j in enumerate(walkers) if self._meet and equal_values(plan.actions[j], plan.actions[i]))
+            at[i] = next(same, len(walkers))
+            if at[i] == len(walkers):
+                walkers.append(i)
+        self._rows = np.repeat(np.arange(n), len(walkers))  # [w], sample of each walker
+        self._branches = np.tile(np.array(walkers), n)  # [w], its branch, which gives its number to the others
+        self._at = (np.arange(n)[:, None] * len(walkers) + at).ravel()  # [n k], walker of each branch; −1 if it ended
+        self._states = [plan.state] * len(self._rows)
+        self._actions = [plan.actions[i] for i in walkers] * n
+        self._index()
+        self._places: list[bytes] | None = None  # walkers of a sample with equal places receive the same shock
+        if self._meet and not self._one_shock:  # all begin in one state
+            self._places = [branch_bytes(min(plan.branches))] * len(self._rows)
 
     def _index(self) -> None:
         """Compute what depends on the list of walkers."""
-        self._rows = [walker.row for walker in self._walkers]
-        self._per_row = Counter(self._rows)
-        roots = {walker.row: walker.root for walker in self._walkers} if self._one_shock else {}
-        self._row_roots = [(root, self._per_row[row]) for row, root in roots.items()]
-        self._crowd = [i for i, row in enumerate(self._rows) if self._per_row[row] > 1] if self._meet else []
+        rows = self._rows
+        counts = np.bincount(rows, minlength=self._samples)
+        samples = np.flatnonzero(counts)  # with walkers
+        self._row_roots = [self._roots[row] for row in samples.tolist()]
+        self._row_of = rows if len(samples) == self._samples else (np.cumsum(counts > 0) - 1)[rows]
+        crowd = np.flatnonzero(counts[rows] > 1) if self._meet else rows[:0]
+        self._crowd, self._crowd_rows = crowd.tolist(), rows[crowd].tolist()  # walkers of samples with several
+        self._own: tuple[list[Shock], list[bytes]] | None = None
 
     def run(self) -> Draws:
         """Simulate all rollouts."""
         for t in range(self._plan.horizon):
             self._step(t)
-            if not self._walkers:
+            if not self._states:
                 break
             self._decide(t)
-        self._close_rewards()
         self._add_up()
-        ends = np.full(self._columns, ENDED, np.int32)
-        for walker in self._walkers:
-            ends[walker.columns] = walker.branch
+        ends = np.append(self._branches, ENDED).astype(np.int32)[self._at]  # −1 is the last entry
         shape, sums = (self._samples, len(self._plan.actions)), self._sums
         returns, gains = sums.returns.reshape(shape), sums.gains.reshape(shape)
         return Draws(returns, ends.reshape(shape), gains, sums.largest, self._steps, self._shared, self._usage.used)
 
     def _step(self, t: int) -> None:
         """Advance all rollouts by one step, and remove those that have ended."""
-        states, actions = self._states, self._actions
+        go = self._simulator.advance_all
+        if t == 0:  # all begin in the state of the plan, which must not be used up
+            go = self._simulator.step_all
+        shocks = self._shocks(b"environment", t, self._places, shared=self._one_shock)
         try:
-            if t == 0:  # all begin in the state of the plan, which must not be used up
-                outcomes: Any = list(map(self._simulator.step, states, actions, self._shocks(t)))
-            else:
-                outcomes = self._simulator.advance_all(states, actions, self._shocks(t))
+            rewards, after, over = go(self._states, self._actions, shocks)
         except Exception as error:
             note_step(error, self._simulator, t)
             raise
-        try:
-            parts: Any = zip(*outcomes, strict=True)
-            rewards, after, over = parts
-        except (TypeError, ValueError):
-            for outcome in outcomes:
-                three_parts(self._simulator, outcome)
-            raise
-        total = sum(rewards) if set(map(type, rewards)) == {float} else np.nan
-        if total - total != 0:  # some are not floats or not finite
-            rewards = [finite_reward(reward, action, t) for reward, action in zip(rewards, actions, strict=True)]
-        self._rewards.append(rewards)
-        self._steps += len(self._walkers)
-        self._shared += self._active - len(self._walkers)
+        self._note(rewards, t)
         self._states = list(after)
         try:
             ended = any(over)
         except (TypeError, ValueError, RuntimeError):  # no truth value
-            over, ended = list(map(is_over, over)), True
+            ended = True
         if ended:
-            self._keep([i for i, last in enumerate(over) if not (last is True or is_over(last))])
-            self._active = sum(len(walker.columns) for walker in self._walkers)
-        elif len(self._rewards) * self._columns > _MOST_REWARDS:
-            self._close_rewards()
+            last = np.array([one is True or is_over(one) for one in over])
+            self._keep(~last, np.where(last, -1, np.cumsum(~last) - 1))
+            self._active = int((self._at >= 0).sum())
 
-    def _shocks(self, t: int) -> list[Shock]:
-        """Shock of the environment for each walker."""
-        derive, shocks = self._coupling.environment_shock, []
-        if self._one_shock:
-            for root, count in self._row_roots:
-                shocks += [derive(root, t, b"", 0)] * count
-            return shocks
-        return [derive(w.root, t, branch_bytes(w.place), w.place) for w in self._walkers]
+    def _note(self, rewards: Sequence[Any], t: int) -> None:
+        """Keep the rewards of a step for their columns."""
+        values = None
+        with contextlib.suppress(TypeError, ValueError, OverflowError, RuntimeError):  # RuntimeError: of torch
+            values = np.array(rewards)
+        # Numbers of other kinds, and those that are not finite, are converted or refused one at a time.
+        if (
+            values is None
+            or values.ndim > 1
+            or values.dtype.char not in "?bBhHiIlLqQefd"
+            or not np.isfinite(values).all()
+        ):
+            values = np.array([finite_reward(*one, t) for one in zip(rewards, self._actions, strict=True)])
+        self._rewards.append(np.append(values, 0.0)[self._at])  # −1 is the last entry
+        self._steps += len(values)
+        self._shared += self._active - len(values)
+        if len(self._rewards) * self._columns > _MOST_REWARDS:
+            self._add_up()
+
+    def _shocks(self, purpose: bytes, t: int, places: list[bytes] | None = None, *, shared: bool) -> StepShocks:
+        """Shock of each walker: one for all walkers of a sample, or one for each place, by default for each walker."""
+        if shared:
+            return StepShocks(self._row_roots, purpose, t, None, self._row_of)
+        roots, numbers = self._roots_and_numbers()
+        return StepShocks(roots, purpose, t, numbers if places is None else places)
+
+    def _roots_and_numbers(self) -> tuple[list[Shock], list[bytes]]:
+        """Root and number of each walker."""
+        if self._own is None:
+            roots = [self._row_roots[row] for row in self._row_of.tolist()]
+            self._own = roots, [branch_bytes(self._plan.branches[i]) for i in self._branches.tolist()]
+        return self._own
 
     def _decide(self, t: int) -> None:
         """Call the policy, and merge rollouts with equal states and actions."""
-        derive, seen = self._coupling.policy_shock, self._simulator.observe_all(self._states)
-        shocks = LazyShocks(lambda w: derive(w.root, t, branch_bytes(w.number), w.number), self._walkers)
-        self._actions = self._actor.act(seen, shocks)
+        seen = self._simulator.observe_all(self._states)
+        shared = self._plan.coupling.policy_luck == "shared"
+        self._actions = self._actor.act(seen, self._shocks(b"policy", t, shared=shared))
         if len(self._actions) != len(seen):
             raise ValueError(f"{self._actor!r} returned {len(self._actions)} actions for {len(seen)} observations.")
-        if not self._meet:
-            return
-        if not self._one_shock:
-            for walker in self._walkers:
-                walker.place = walker.number
-        if not self._crowd:
-            return
-        rows, actions = self._rows, self._actions
-        if len(self._crowd) < len(rows):
-            rows, seen, actions = ([values[i] for i in self._crowd] for values in (rows, seen, actions))
-        prints = fingerprints(seen)
-        if len(set(prints)) == len(prints):
+        crowd, actions, self._places = self._crowd, self._actions, None
+        if len(crowd) < len(seen):
+            seen, actions = ([values[i] for i in crowd] for values in (seen, actions))
+        if not crowd or differ_at_a_glance(seen):
             return
         # Under Local equal states matter also if the actions differ.
-        parts = (rows, prints, fingerprints(actions)) if self._one_shock else (rows, prints)
+        parts = (self._crowd_rows, fingerprints(seen), *([fingerprints(actions)] if self._one_shock else []))
         looks: list[Hashable] = list(zip(*parts, strict=True))
-        if len(set(looks)) < len(looks):
-            self._merge(looks)
+        first = dict(zip(reversed(looks), reversed(crowd), strict=True))  # equal states look equal
+        if len(first) < len(looks):
+            self._merge(looks, first)
 
-    def _merge(self, looks: list[Hashable]) -> None:
-        """Merge walkers of the crowd with equal states and actions, and find the places. Equal states look equal."""
+    def _merge(self, looks: list[Hashable], first: dict[Hashable, int]) -> None:
+        """Merge walkers of the crowd with equal states and actions, and find the places.
+
+        `looks` are equal for equal ones. `first` is the first walker with each of them.
+        """
+        pairs = [(i, j) for i, j in zip(self._crowd, map(first.__getitem__, looks), strict=True) if i != j]
+        if not (self._one_shock and all(self._is_same(j, i) for i, j in pairs)):
+            pairs = self._equal_pairs(looks)
+        if pairs:
+            into, stays = np.arange(len(self._rows)), np.ones(len(self._rows), np.bool_)
+            gone, others = np.array(pairs).T
+            into[gone], stays[gone] = others, False
+            self._keep(stays, (np.cumsum(stays) - 1)[into])
+
+    def _equal_pairs(self, looks: list[Hashable]) -> list[tuple[int, int]]:
+        """Walkers that must merge into an earlier one."""
         alike: dict[Hashable, list[int]] = {}
-        gone: dict[int, int] = {}
+        if not self._one_shock:
+            self._places = list(self._roots_and_numbers()[1])
+        pairs = []
         for i, look in zip(self._crowd, looks, strict=True):
             others = alike.setdefault(look, [])
             into = next((j for j in others if self._is_same(j, i)), None)
             if into is None:
                 others.append(i)
             else:
-                gone[i] = into
-        if gone:
-            self._close_rewards()
-            for i, into in gone.items():
-                self._walkers[into].columns += self._walkers[i].columns
-            self._keep([i for i in range(len(self._walkers)) if i not in gone])
+                pairs.append((i, into))
+        return pairs
 
     def _is_same(self, j: int, i: int) -> bool:
         """Whether walker i must merge into walker j; if their states are equal, their places are made equal."""
-        one, other, states, actions = self._walkers[j], self._walkers[i], self._states, self._actions
-        if self._one_shock:
+        states, actions, places = self._states, self._actions, self._places
+        if places is None:
             return equal_values(actions[j], actions[i]) and self._simulator.same_state(states[j], states[i])
-        if one.place != other.place and self._simulator.same_state(states[j], states[i]):
-            other.place = one.place
-        return one.place == other.place and equal_values(actions[j], actions[i])
+        if places[j] != places[i] and self._simulator.same_state(states[j], states[i]):
+            places[i] = places[j]
+        return places[j] == places[i] and equal_values(actions[j], actions[i])
 
-    def _keep(self, left: list[int]) -> None:
-        """Keep these walkers only."""
-        self._close_rewards()
-        self._walkers, self._states, self._actions = (
-            [values[i] for i in left] for values in (self._walkers, self._states, self._actions)
-        )
+    def _keep(self, kept: Booleans, number: Integers) -> None:
+        """Keep some of the walkers; number[w] is the new number of walker w, or −1."""
+        left = np.flatnonzero(kept).tolist()
+        self._states, self._actions = ([values[i] for i in left] for values in (self._states, self._actions))
+        self._places = self._places and [self._places[i] for i in left]
+        self._rows, self._branches = self._rows[kept], self._branches[kept]
+        self._at = np.where(self._at >= 0, number[self._at], -1)
         self._index()
-
-    def _close_rewards(self) -> None:
-        """Note to which branches the rewards since the last call belong, and add them up if there are many."""
-        if self._rewards:
-            columns = [column for walker in self._walkers for column in walker.columns]
-            self._closed.append((self._rewards, columns, [len(walker.columns) for walker in self._walkers]))
-            self._entries += len(self._rewards) * self._columns
-            self._rewards = []
-        if self._entries > _MOST_REWARDS:
-            self._add_up()
 
     def _add_up(self) -> None:
         """Add all rewards so far to the sums of their branches."""
-        table = np.zeros((sum(len(rewards) for rewards, _, _ in self._closed), self._columns))
-        t = 0
-        for rewards, columns, sizes in self._closed:
-            values = np.array(rewards, np.float64)
-            if len(columns) > len(sizes):
-                values = np.repeat(values, sizes, axis=1)
-            table[t : t + len(rewards), columns] = values
-            t += len(rewards)
-        self._sums.add(table)
-        self._closed, self._entries = [], 0
+        if self._rewards:
+            self._sums.add(np.array(self._rewards))
+        self._rewards = []
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -33,7 +33,7 @@ from jmdp.simulators.adapters.gymnasium.saved import ReplayedEnvs, SavedEnvs
 from jmdp.simulators.checking.visits import quick_check
 from jmdp.simulators.digests import digest_of
 from jmdp.simulators.object_graph import generators_in
-from jmdp.simulators.simulator import Episode, Simulator, Step, is_over, plain_reward
+from jmdp.simulators.simulator import Episode, Outcomes, Simulator, Step, is_over, outcomes_of, plain_reward
 
 
 class GymnasiumSimulator(Simulator):
@@ -142,9 +142,7 @@ class GymnasiumSimulator(Simulator):
         """Step in place, without a copy; the given state cannot be used again."""
         return self._step(state, action, shock, use_up=True)
 
-    def advance_all(
-        self, states: Sequence[Snapshot], actions: Sequence[Any], shocks: Sequence[Shock]
-    ) -> Sequence[tuple[Any, Any, Any]]:
+    def advance_all(self, states: Sequence[Snapshot], actions: Sequence[Any], shocks: Sequence[Shock]) -> Outcomes:
         """`advance` from each of these states."""
         snapshots, code, ends, outcomes = self._snapshots, self._code, self._truncated_ends, []
         if type(self).advance is not GymnasiumSimulator.advance or not isinstance(snapshots, CopiedEnvs):
@@ -166,7 +164,7 @@ class GymnasiumSimulator(Simulator):
             steps = state.steps + 1
             after = Snapshot(state.saved, observation, steps, steps if truncated else None)
             outcomes.append(Step(reward, after, terminated or (truncated and ends)))
-        return outcomes
+        return outcomes_of(self, outcomes)
 
     def _step(self, state: Snapshot, action: Any, shock: Shock, *, use_up: bool) -> Step:
         if type(state) is not Snapshot or state.used_up:
