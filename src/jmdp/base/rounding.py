@@ -6,15 +6,15 @@ exactly, and ends are rounded outwards.
 - `plus_minus` writes ``value ± error`` where that is the interval, `with_ends` ``value [low, high]``, both to the
   digits of the error;
 - `to_digits` writes a given number of significant digits, `with_decimals` and `ends_to_decimals` of decimals;
-- `percent`, `share_of_cases` and `confidence_percent` write percents, and `at_most` and `at_least` a bound alone;
+- `whole_percent`, `share_of_cases` and `confidence_percent` write percents, and `at_most` and `at_least` a bound alone;
 - `supported` writes the digits that the whole interval rounds to, without the interval if they are enough;
-- `decimals_of`, `chance`, `percentages` and `significant` write numbers without their errors.
+- `decimals_of`, `chance` and `significant` write numbers without their errors, `counted` and `between` whole ones.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import TYPE_CHECKING
 
@@ -154,12 +154,6 @@ def ends_to_decimals(number: Estimate, decimals: int, write: Callable[[float, in
     return f"[{floor}, {ceiling}]"
 
 
-def percent(number: Estimate) -> str:
-    """A probability and its interval in percent, the ends rounded outwards: ``31% [29, 34]``."""
-    floor, ceiling = percent_ends(number, 0)
-    return f"{100 * float(number):.0f}% [{floor}, {ceiling}]"
-
-
 def percent_ends(number: Estimate, decimals: int) -> tuple[str, str]:
     """Both ends of a probability's interval in percent, rounded outwards to this many decimals: 18.4 and 22.1."""
     low, high = (
@@ -178,9 +172,9 @@ def confidence_percent(level: float) -> str:
 def share_of_cases(number: Estimate) -> str:
     """A probability: ``31% of cases``, with a decimal or with its interval if that does not round to whole percents."""
     low, value, high = number.low, float(number), number.high
-    nearest = percentages([value, 1 - value])[0]
+    nearest = whole_percent(value)
     rare, sure = nearest == "<1%" and high < 0.01, nearest == ">99%" and low > 0.99
-    if rare or sure or all(percentages([end, 1 - end])[0] == nearest for end in (low, high)):
+    if rare or sure or all(whole_percent(end) == nearest for end in (low, high)):
         return f"{nearest} of cases"
     if f"{100 * low:.1f}" == f"{100 * high:.1f}":
         return f"{100 * value:.1f}% of cases"
@@ -235,16 +229,25 @@ def supported(number: Estimate, wanted: int) -> str:
     return plus_minus(number) if digits is None else significant(float(number), digits)
 
 
-def percentages(parts: Sequence[float]) -> list[str]:
-    """Whole percentages that add up to 100 (by largest remainders); 0% and 100% only if exact."""
-    whole = [math.floor(100 * part + 1e-9) for part in parts]
-    for i in sorted(range(len(parts)), key=lambda i: whole[i] - 100 * parts[i])[: 100 - sum(whole)]:
-        whole[i] += 1
-    written = []
-    for part, rounded in zip(parts, whole, strict=True):
-        rare, sure = rounded == 0 and part > 0, rounded == 100 and part < 1
-        written.append("<1%" if rare else ">99%" if sure else f"{rounded}%")
-    return written
+def whole_percent(part: float) -> str:
+    """A share in whole percents; 0% and 100% only if exact, else <1% and >99%.
+
+    Halves are rounded to even numbers, so a share and its complement add up to 100.
+    """
+    rounded = f"{round(100 * part, 9):.0f}%"
+    if rounded == "0%" and part > 0:
+        return "<1%"
+    return ">99%" if rounded == "100%" and part < 1 else rounded
+
+
+def counted(count: int, noun: str) -> str:
+    """A number of things: 1 state, 1,200 states."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def between(least: float, most: float) -> str:
+    """A whole number, or the range of several: ``64 to 1,200``."""
+    return f"{most:,.0f}" if least == most else f"{least:,.0f} to {most:,.0f}"
 
 
 def typeset(text: str) -> str:

@@ -212,8 +212,8 @@ def _how_often(c: Comparison, first: str, second: str, phrase: str | None = None
     if parts[1] > 1 - 1e-9:
         return f"both are equal in every {run}" if run == "run" else f"both have the same return in every {run}"
     if parts[1] < 0.005:
-        return f"{is_better} in {rounding.percentages([better, 1 - better])[0]} of {run}s"
-    more, same, less = rounding.percentages(parts)
+        return f"{is_better} in {rounding.whole_percent(better)} of {run}s"
+    more, same, less = map(rounding.whole_percent, parts)
     return f"{is_better} in {more} of {run}s, the same in {same} and {c.wording.less} in {less}"
 
 

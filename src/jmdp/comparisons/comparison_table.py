@@ -8,19 +8,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jmdp.base import rounding
 from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate
+from jmdp.base.rounding import between, whole_percent
 from jmdp.base.settings import real_number, short
 from jmdp.comparisons.answer import answer_sentence
 from jmdp.comparisons.pairing import ceiling_text
 from jmdp.errors import SettingsError
 from jmdp.results.certificate import Outcome
-from jmdp.results.result import wrapped
+from jmdp.results.text import ESTIMATES, UNDEFINED, Written, lines, paragraphs, percent, shown
 from jmdp.statistics.bounded_returns import bounded_limits
 from jmdp.statistics.means import Sampling
 
@@ -38,50 +39,43 @@ def titles(c: Comparison) -> list[str]:
 
 def comparison_table(c: ActionComparison) -> str:
     """The comparison of actions as sentences and a table."""
-    leader = c.leader
-    summary, draws = c.summary, c.summary.samples
+    leader, summary, draws = c.leader, c.summary, c.summary.samples
     coupling = f"{type(summary.coupling).__name__} coupling, discount {summary.discount:g}, horizon {summary.horizon}"
-    rows = table_rows(c)
     regret = c.regret(leader)
     skipped = draws.shared_steps / max(1, draws.steps + draws.shared_steps)
-    saved = f", {100 * skipped:.0f}% of steps skipped: rollouts had reached identical states" if skipped else ""
-    return joined(
-        [
-            answer_sentence(c),
-            *([] if c.outcome is Outcome.ONE_FUTURE else [stopped(c)]),
-            *([_EARLIER] if c.outcome in (Outcome.ONE_FUTURE, Outcome.DETERMINISTIC) else []),
-            f"{len(c.alternatives)} actions of {c.simulator}, followed by the policy ({c.policy}); {coupling}",
-        ],
-        rows,
-        [
-            *in_one_run(c),
-            f"regret of {leader}: mean {shown(regret.mean)}, 95% quantile {shown(regret.quantile(0.95))}, "
-            f"worst 5% {shown(regret.cvar(0.05))}",
-            f"{effort(c)}{saved}",
-            *unvaried(c),
-            *eliminated(c),
-            *assumptions(c),
-            *undefined(rows),
-        ],
+    saved = f", {whole_percent(skipped)} of steps skipped: rollouts had reached identical states" if skipped else ""
+    above = [
+        answer_sentence(c),
+        *([] if c.outcome is Outcome.ONE_FUTURE else [stopped(c)]),
+        *earlier_randomness(c),
+        f"{len(c.alternatives)} actions of {c.simulator}, followed by the policy ({c.policy}); {coupling}",
+    ]
+    regrets = (
+        f"regret of {leader}: mean {shown(regret.mean)}, 95% quantile {shown(regret.quantile(0.95))}, "
+        f"worst 5% {shown(regret.cvar(0.05))}"
     )
+    table = table_lines(c)
+    return paragraphs([*above, table, *in_one_run(c), regrets, f"{effort(c)}{saved}", *_qualified(c, table)])
 
 
 def whole_table(c: WholeComparison, about: str) -> str:
     """The comparison of policies or runs as sentences and a table; `about` states what was compared."""
-    rows = table_rows(c)
-    return joined(
-        [c.answer, stopped(c), about],
-        rows,
-        [
-            *in_one_run(c),
-            *c.pairing.sentences(),
-            effort(c) + ", including these reruns" * (c.pairing.shares is not None),
-            *unvaried(c),
-            *eliminated(c),
-            *assumptions(c),
-            *undefined(rows),
-        ],
-    )
+    worked = effort(c) + ", including these reruns" * (c.pairing.shares is not None)
+    table = table_lines(c)
+    below = [*in_one_run(c), *c.pairing.sentences(), worked, *_qualified(c, table)]
+    return paragraphs([c.answer, stopped(c), about, table, *below])
+
+
+def _qualified(c: Comparison, table: Sequence[str]) -> list[str]:
+    """What the numbers of a comparison assume and leave out."""
+    dash = ["–: undefined, because a return or a gap did not vary"] * any(" –" in line for line in table)
+    return [*unvaried(c), *eliminated(c), *assumptions(c), *dash]
+
+
+def table_lines(c: Comparison) -> list[str]:
+    """The table of alternatives."""
+    unequal = len(set(c.counts.values())) > 1
+    return lines(table_rows(c), [c.summary.labels.kind, *titles(c), *[f"{c.wording.run}s"] * unequal])
 
 
 def stopped(c: Comparison) -> str:
@@ -96,28 +90,25 @@ def stopped(c: Comparison) -> str:
     return f"{'decided' if c.outcome.successful else 'stopped'}: {c.outcome.value}"
 
 
-_EARLIER = (
-    "If the simulator is deterministic from this state, the means are exact. If its randomness was drawn earlier, in "
-    "start or reset (a shuffled deck, recorded demand), or changes the return too rarely, other returns are possible: "
-    "draw it in step, or compare from several starts."
-)
+def earlier_randomness(c: Comparison) -> list[str]:
+    """What it may mean that nothing was random."""
+    if c.outcome not in (Outcome.ONE_FUTURE, Outcome.DETERMINISTIC):
+        return []
+    return [
+        "If the simulator is deterministic from this state, the means are exact. If its randomness was drawn earlier, "
+        "in start or reset (a shuffled deck, recorded demand), or changes the return too rarely, other returns are "
+        "possible: draw it in step, or compare from several starts."
+    ]
 
 
-def joined(above: Sequence[str], rows: Sequence[Sequence[str]], below: Sequence[str]) -> str:
-    """Sentences, a table and sentences; long sentences are wrapped."""
-    first, last = ([wrapped(sentence, "  ") for sentence in sentences] for sentences in (above, below))
-    return "\n".join([*first, "", *aligned(rows), "", *last])
-
-
-def table_rows(c: Comparison) -> list[list[str]]:
-    """Titles, then one row per alternative, the best mean first; the reference has its mean only."""
-    unequal = len(set(c.counts.values())) > 1
-    columns = titles(c)
-    rows = [[c.summary.labels.kind, *columns, *[f"{c.wording.run}s"] * unequal]]
+def table_rows(c: Comparison) -> list[dict[str, Any]]:
+    """One row per alternative, the best mean first; the reference has its mean only."""
+    rows = []
     for name in c.ranked:
-        own = [shown(c.mean_of(name)), *[""] * (len(columns) - 1)]
-        cells = own if name == c.reference else _cells(c.beside(name))
-        rows.append([name, *cells, *[f"{c.counts[name]:,}"] * unequal])
+        row = {c.summary.labels.kind: name, c.wording.mean: c.mean_of(name), f"{c.wording.run}s": c.counts[name]}
+        if name != c.reference:
+            row |= zip(titles(c), _cells(c.beside(name)), strict=True)
+        rows.append(row)
     return rows
 
 
@@ -125,30 +116,32 @@ def in_one_run(c: Comparison) -> list[str]:
     """By how much and how often alternatives are better than the baseline in one run, or the leader than the next."""
     if c.outcome in (Outcome.DETERMINISTIC, Outcome.ONE_FUTURE):
         return []
-    lines, others = [], [name for name in c.ranked if name != c.reference]
+    said, others = [], [name for name in c.ranked if name != c.reference]
     for name in others[: 1 if c.baseline is None else _MOST_LINES]:
         first, second = (c.reference, name) if c.baseline is None else (name, c.reference)
-        found = ", ".join(f"{key} {shown(value)}" for key, value in c.advantage_quantiles(first, second).items())
-        wins = f"win rate {rounding.percent(c.win_rate(first, second))}, ties counting half"
+        quantiles = ", ".join(f"{key} {shown(value)}" for key, value in c.advantage_quantiles(first, second).items())
+        wins = f"win rate {percent(c.win_rate(first, second))}, ties counting half"
         gap = f"advantage of {first} over {second} in one {c.wording.run}"
-        lines.append(f"{gap}: {found.replace(' quantile', '')}; {wins}")
-    return lines
+        said.append(f"{gap}: {quantiles.replace(' quantile', '')}; {wins}")
+    return said
 
 
 _MOST_LINES = 3
 """Alternatives whose advantage over the baseline in one run is printed."""
 
 
+def sample_size(c: Comparison) -> str:
+    """The samples of each alternative: ``64 to 1,200 rollouts of each action``."""
+    least, most = min(c.counts.values()), max(c.counts.values())
+    return f"{between(least, most)} {c.wording.run}{'s' * (most > 1)} of each {c.summary.labels.kind}"
+
+
 def effort(c: Comparison) -> str:
     """Number of samples of each alternative, seed and steps."""
-    run, kind = c.wording.run, c.summary.labels.kind
-    least, most = min(c.counts.values()), max(c.counts.values())
-    if least == most:
-        said = f"{most:,} {run}{'s' * (most > 1)} of each {kind}"
-    else:
-        said = f"{least:,} to {most:,} {run}s of each {kind}, {sum(c.counts.values()):,} in total"
-    steps = "" if run == "run" else f"; {c.summary.samples.steps:,} steps simulated"
-    return f"{said}, from seed {c.seed}{steps}"
+    equal = len(set(c.counts.values())) == 1
+    total = "" if equal else f", {sum(c.counts.values()):,} in total"
+    steps = "" if c.wording.run == "run" else f"; {c.summary.samples.steps:,} steps simulated"
+    return f"{sample_size(c)}{total}, from seed {c.seed}{steps}"
 
 
 def eliminated(c: Comparison) -> list[str]:
@@ -166,43 +159,44 @@ def eliminated(c: Comparison) -> list[str]:
     return [*unequal, *(f"known to be worse than {better}: {', '.join(names)}" for better, names in others.items())]
 
 
-def _cells(found: Mapping[str, Estimate]) -> list[str]:
+def _cells(beside: Mapping[str, Estimate]) -> list[Estimate | Written]:
     """The cells of one alternative: mean, advantage and its std, chances, correlation, variance reduction, ceiling."""
-    mean, advantage, std, better, worse, correlation, reduction, ceiling = found.values()
+    mean, advantage, std, better, worse, correlation, reduction, ceiling = beside.values()
+    varied = std.has_interval or math.isfinite(reduction)  # the rest is rounding
     return [
-        shown(mean),
-        shown(advantage),
-        shown(std) if std.has_interval or math.isfinite(reduction) else "0",  # the rest is rounding
-        rounding.percent(better),
-        rounding.percent(worse),
-        "–" if math.isnan(correlation) else f"{float(correlation):.3f}",
-        f"{float(reduction):.1f} ×" if math.isfinite(reduction) else "–",
-        "–" if math.isnan(ceiling) else ceiling_text(ceiling),
+        mean,
+        advantage,
+        std if varied else Written("0"),
+        percent(better),
+        percent(worse),
+        UNDEFINED if math.isnan(correlation) else Written(f"{float(correlation):.3f}"),
+        Written(f"{float(reduction):.1f} ×") if math.isfinite(reduction) else UNDEFINED,
+        UNDEFINED if math.isnan(ceiling) else Written(ceiling_text(ceiling)),
     ]
 
 
 def assumptions(c: Comparison) -> list[str]:
     """What the intervals cover and assume."""
-    summary, lines = c.summary, []
+    summary, said = c.summary, []
     if summary.file_version is not None:
-        lines.append(
+        said.append(
             f"loaded from a file of version {summary.file_version}: the outcome is as recorded, the intervals are "
             "computed anew"
         )
     if summary.limits.assumption is not None:
-        lines.append(
+        said.append(
             f"{c.wording.run}s are cut at step {summary.horizon}; the intervals allow for later rewards, assuming that "
             f"{summary.limits.assumption}. If they can be larger, give assume=jmdp.Assumptions(reward_bound=…)"
         )
     if c.outcome is Outcome.DETERMINISTIC:
-        return lines
+        return said
     if summary.return_range is None:
         means = "those of means are large-sample intervals of what was seen"
     else:
         least, most = map(rounding.exactly, summary.return_range)
         means = f"those of means for any returns in [{least}, {most}]"
-    lines.append(f"{validity(c)}: those of chances and quantiles for any distribution, {means}")
-    return [*lines, "numbers without an interval are estimates"]
+    said.append(f"{validity(c)}: those of chances and quantiles for any distribution, {means}")
+    return [*said, ESTIMATES]
 
 
 def validity(c: Comparison) -> str:
@@ -222,11 +216,6 @@ def validity(c: Comparison) -> str:
     return f"intervals hold at all {looks}, so that sampling may stop at any of them"
 
 
-def undefined(rows: Sequence[Sequence[str]]) -> list[str]:
-    """The reason for a dash, where the table has one."""
-    return ["–: undefined, because a return or a gap did not vary"] * any("–" in row for row in rows)
-
-
 def unvaried(c: Comparison) -> list[str]:
     """Why a gap that was the same in all samples has no interval."""
     others = [name for name in c.alternatives if name != c.reference]
@@ -235,25 +224,6 @@ def unvaried(c: Comparison) -> list[str]:
         return []
     gaps = f"the gap to {same[0]} was" if len(same) == 1 else f"the gaps to {', '.join(same)} were"
     return [f"{gaps} the same in all samples: no spread was seen, so there is no interval"]
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of cells as lines: the first column to the left, the others to the right."""
-    flat = [[cell.replace("\n", " ") for cell in row] for row in rows]  # a name may be an array as NumPy prints it
-    widths = [max(map(len, column)) for column in zip(*flat, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in flat
-    ]
-
-
-def shown(value: Estimate) -> str:
-    """A number and its interval to the digits that the interval supports; the number alone without an interval."""
-    if not value.has_interval:
-        return f"{float(value):.3g}"
-    return rounding.with_ends(value, digits=6)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,15 +15,16 @@ import numpy as np
 from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate
 from jmdp.base.labels import Label, Labels
-from jmdp.base.rounding import confidence_percent, plus_minus
+from jmdp.base.rounding import confidence_percent
 from jmdp.base.savable import Reportable, Savable
 from jmdp.base.settings import cut, short
 from jmdp.comparisons.answer import EARNS, IS_BETTER, Wording
 from jmdp.comparisons.comparison import WholeComparison
-from jmdp.comparisons.comparison_table import aligned, assumptions, effort, in_one_run, stopped, table_rows, whole_table
+from jmdp.comparisons.comparison_table import assumptions, effort, in_one_run, stopped, table_lines, whole_table
 from jmdp.errors import LabelError, UnavailableError
-from jmdp.results.evaluation_text import VarianceSplit
-from jmdp.results.result import Tabulated, figure, forgotten, labelled_arrays, wrapped
+from jmdp.results.parts import VarianceSplit
+from jmdp.results.result import Tabulated, figure, forgotten, labelled_arrays
+from jmdp.results.text import lines, paragraphs
 from jmdp.simulators.rollouts.episodes import EpisodeDraws
 from jmdp.simulators.starts import Starts
 from jmdp.statistics.drawn_evaluation import DrawnSamples
@@ -114,7 +115,7 @@ class ByStart(Tabulated):
             row: dict[str, Any] = {"start": name, "probability": float(self.starts.probabilities[number])}
             row["samples"] = int((self.draws.starts == number).sum(axis=0).min())
             for i in range(self.policies.size):
-                row[f"mean return of {self.policies.name(i)}"] = float(self._mean(number, i))
+                row[f"mean return of {self.policies.name(i)}"] = self._mean(number, i)
             for i in range(self.policies.size):
                 if self.policies.name(i) != self.reference:
                     row[f"advantage of {self.policies.name(i)}"] = self._gap(number, i)
@@ -166,31 +167,18 @@ class ByStart(Tabulated):
         return Estimate.around(float(first) - float(second), math.hypot(first.error, second.error))
 
     def __repr__(self) -> str:
-        rows = self.rows()
-        cells = [[_shown(value) for value in row.values()] for row in rows]
-        lines = [
-            f"Advantages over {self.reference} for each of {len(rows)} starts",
-            "",
-            *aligned([list(rows[0]), *cells]),
-        ]
+        rows, splits = self.rows(), []
         for i in range(self.policies.size):
             name = self.policies.name(i)
             if name != self.reference:
                 split = self.gap_variance(i)
-                lines.append(
-                    f"variance of {name} − {self.reference}: {split.within:.3g} within starts, {split.between:.3g} "
-                    "between starts"
-                )
-        return "\n".join(lines)
+                parts = f"{split.within:.3g} within starts, {split.between:.3g} between starts"
+                splits.append(f"variance of {name} − {self.reference}: {parts}")
+        title = f"Advantages over {self.reference} for each of {len(rows)} starts"
+        return paragraphs([title, lines(rows), *splits])
 
 
 _UNKNOWN = Estimate.within(math.nan, None)
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, Estimate) and value.has_interval:
-        return plus_minus(value)
-    return value if isinstance(value, str) else f"{float(value):.4g}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -295,13 +283,12 @@ class RunComparisons(Tabulated, Savable, Reportable, Mapping[str, RunComparison]
         each = next(iter(self.values()))
         together, alone = confidence_percent(self.confidence), confidence_percent(each.confidence)
         joint = f"All statements hold jointly at {together} confidence: each measure at {alone}"
-        said = [wrapped(f"{len(self)} measures of {_about(each)}. {joint}.", "  ")]
+        said: list[str | list[str]] = [f"{len(self)} measures of {_about(each)}. {joint}."]
         for name, c in self.items():
-            rows = aligned(table_rows(c))
             better = "smaller is better" if c.minimized else "larger is better"
-            said += ["", wrapped(f"{name} ({better}; {stopped(c)})", "  "), wrapped(c.answer, "  "), *rows]
-            said += [wrapped(sentence, "  ") for sentence in (*in_one_run(c), *c.pairing.sentences())]
-        return "\n".join([*said, "", *(wrapped(line, "  ") for line in (effort(each), *assumptions(each)))])
+            said += [[], f"{name} ({better}; {stopped(c)})", c.answer, table_lines(c)]
+            said += [*in_one_run(c), *c.pairing.sentences()]
+        return paragraphs([*said, [], effort(each), *assumptions(each)])
 
 
 def _about(c: RunComparison) -> str:

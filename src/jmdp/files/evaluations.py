@@ -28,16 +28,16 @@ from jmdp.files.types import KINDS, Kind, WrongFieldError
 from jmdp.methods.evaluate import evaluate
 from jmdp.methods.monte_carlo import MonteCarlo
 from jmdp.methods.monte_carlo.monte_carlo import LONGEST
-from jmdp.methods.monte_carlo.samples import SAMPLE_BYTES, FirstSamples, PolicySamples, PolicySupport, StateSamples
-from jmdp.methods.shared.return_range import ReturnRange
+from jmdp.methods.monte_carlo.samples import SAMPLE_BYTES, FirstSamples, PolicySamples, StateSamples
+from jmdp.methods.shared.return_range import PolicyRanges, ReturnRange
 from jmdp.results.certificate import Outcome
 from jmdp.results.evaluation import Evaluation
-from jmdp.results.evaluation_text import CertifiedCrossCovariances
+from jmdp.results.parts import CrossCovariances, Distributions, Moments, Ranges, ReturnRanges, StartSplit
 from jmdp.results.projection import PairBounds, Projection
 from jmdp.results.result import EvaluationInput
 from jmdp.simulators.rollouts.draws import Draws
 from jmdp.statistics import anytime
-from jmdp.statistics.drawn_evaluation import SampledDistributions, Stored, Support, Within
+from jmdp.statistics.drawn_evaluation import SampledDistributions, Stored, Within
 from jmdp.statistics.means import IntervalRule
 from jmdp.statistics.selection import Limits
 
@@ -93,7 +93,7 @@ class Redrawn(_Samples):
         refuse_large("Samples of a state", SAMPLE_BYTES * float(self.sizes.max(initial=0)) * saved.mean.shape[1])
         model, coupling, seed = asked.model, saved.coupling, method.seed
         draw: Any
-        support: Support
+        support: ReturnRanges
         if asked.names is None:
             policy = asked.policies[0][0]
             draw = StateSamples.of_table(model, policy, coupling, self.horizon, seed)
@@ -101,7 +101,7 @@ class Redrawn(_Samples):
         else:
             policies = {name: steps[0] for name, steps in zip(asked.names, asked.policies, strict=True)}
             draw = PolicySamples.of_table(model, policies, coupling, asked.start, self.horizon, seed)
-            support = PolicySupport.of_table(model, policies, asked.start)
+            support = PolicyRanges([ReturnRange(model, policy) for policy in policies.values()], asked.start)
         rule = IntervalRule(self.confidence, anytime.fixed_slack)
         return SampledDistributions(FirstSamples(draw, self.sizes), self.limits, rule, support)
 
@@ -140,7 +140,7 @@ def _built(found: dict[str, Any]) -> Evaluation:
     elif known.outcome is Outcome.INTERRUPTED:
         later.pop("distributions", None)  # they would be those of the whole run
     if support is not None:
-        later["ranges"] = _Support(support)
+        later["ranges"] = _Ranges(support)
     if projected is not None:
         bounds = _Bounds(again, projected.pop("within_states"))
         later["projection"] = Projection(**projected, pairs=bounds, states=known.states, actions=known.actions)
@@ -236,16 +236,18 @@ class _Part:
     again: Again
 
 
-class _Cross(_Part):
+class _Cross(_Part, CrossCovariances):
+    certified = False
     cross_covariance = _later("cross.cross_covariance")
 
 
 class _CertifiedCross(_Cross):
+    certified = True
     cross_covariance_error = _later("cross.cross_covariance_error")
 
 
 @dataclass(frozen=True, eq=False)
-class _Moments(_Part):
+class _Moments(_Part, Moments):
     gaps: Floats  # [S, A, A, order + 1, 3]
     moment = _later("moments.moment")
 
@@ -257,13 +259,13 @@ class _Moments(_Part):
         return tuple(Estimate(*row) for row in self.gaps[s, a, b].tolist())
 
 
-class _Distributions(_Part):
+class _Distributions(_Part, Distributions):
     return_distribution = _later("distributions.return_distribution")
     gap_distribution = _later("distributions.gap_distribution")
     refined = _later("distributions.refined")
 
 
-class _Start(_Part):
+class _Start(_Part, StartSplit):
     split = _later("start.split")
 
 
@@ -278,7 +280,7 @@ class _Bounds(_Part, PairBounds):
 
 
 @dataclass(frozen=True, eq=False)
-class _Support:
+class _Ranges(Ranges):
     gaps: Floats  # [S, A, A, 2]
 
     def of_gap(self, s: int, a: int, b: int) -> Interval:
@@ -295,7 +297,7 @@ _PARTS = ("cross", "moments", "distributions", "start")
 
 _MADE: dict[str, Callable[[Evaluation], Any]] = {
     "parts": lambda e: tuple(name for name in _PARTS if getattr(e, name) is not None),
-    "certified_cross": lambda e: isinstance(e.cross, CertifiedCrossCovariances),
+    "certified_cross": lambda e: e.cross is not None and e.cross.certified,
     "support": _support,
     "gap_moments": _gap_moments,
     "sampled": saved_samples,

@@ -26,7 +26,7 @@ from jmdp.methods.linear_projected.pair_steps import Restart, Stationary
 from jmdp.methods.monte_carlo import MonteCarlo
 from jmdp.methods.neural_gram import NeuralGram
 from jmdp.methods.reachable_pairs import ReachablePairs
-from jmdp.results.evaluation_text import MethodSettings
+from jmdp.results.parts import MethodSettings
 
 
 class SavedMethod(MethodSettings):

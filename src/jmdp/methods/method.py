@@ -18,7 +18,7 @@ from jmdp.models.horizon import Horizon
 from jmdp.models.lazy import LazyJMDP
 from jmdp.models.policy import Policies, TabularPolicy
 from jmdp.models.tabular import TabularJMDP
-from jmdp.results.evaluation_text import MethodSettings
+from jmdp.results.parts import MethodSettings
 from jmdp.simulators.simulator import Simulator
 
 ModelKind = Literal["a table", "a LazyJMDP", "a simulator"]

@@ -1,4 +1,4 @@
-"""The result of `evaluate`: joint moments of the returns, their certificate, and how the method ended."""
+"""The result of `evaluate`: joint moments of the returns, their certificate, how the method ended, and its text."""
 
 from __future__ import annotations
 
@@ -14,25 +14,23 @@ from jmdp.base import arrays
 from jmdp.base.arrays import ROUNDOFF, Floats
 from jmdp.base.interval import ANYWHERE, Estimate, Interval, known_twice
 from jmdp.base.labels import Label, Labels
+from jmdp.base.rounding import at_most
 from jmdp.base.savable import Reportable, Savable, report
 from jmdp.base.settings import short
 from jmdp.errors import SettingsError, UnavailableError
 from jmdp.models.coupling import Coupling
 from jmdp.results.certificate import Certificate, Outcome
-from jmdp.results.evaluation_text import (
-    CertifiedCrossCovariances,
+from jmdp.results.gaps.distribution import Distribution, GapDistribution
+from jmdp.results.gaps.gap import Gap, clipped, correlations, fisher, sentence
+from jmdp.results.parts import (
     CrossCovariances,
     Distributions,
-    HigherMoments,
     MethodSettings,
+    Moments,
     Ranges,
     StartSplit,
     VarianceSplit,
-    evaluation_text,
-    origin,
 )
-from jmdp.results.gaps.distribution import Distribution, GapDistribution
-from jmdp.results.gaps.gap import Gap, clipped, correlations, fisher
 from jmdp.results.projection import Projection
 from jmdp.results.result import (
     EvaluationInput,
@@ -43,6 +41,7 @@ from jmdp.results.result import (
     labelled_arrays,
     unavailable,
 )
+from jmdp.results.text import NO_BOUNDS, confidence, facts
 
 if TYPE_CHECKING:
     import xarray
@@ -72,7 +71,7 @@ class Evaluation(arrays.FrozenArrays, Tabulated, Savable, Reportable):
     actions: Labels
     residuals: Floats  # [sweeps], in the method's own norm, nan where not measured; empty where nothing is swept
     cross: CrossCovariances | None = None
-    moments: HigherMoments | None = None
+    moments: Moments | None = None
     distributions: Distributions | None = None
     ranges: Ranges | None = None
     projection: Projection | None = None
@@ -130,7 +129,7 @@ class Evaluation(arrays.FrozenArrays, Tabulated, Savable, Reportable):
             return Estimate.around(1.0, 0.0)
         if self.moments is not None and len(at) <= self.moments.order:
             found = self.moments.moment(at)
-            known = len(at) == 1 or at[0][0] == at[-1][0] or isinstance(self.cross, CertifiedCrossCovariances)
+            known = len(at) == 1 or at[0][0] == at[-1][0] or (self.cross is not None and self.cross.certified)
             return (
                 known_twice(found, self._low_moment(coordinates))
                 if len(at) <= 2 and known and self._is_certain
@@ -170,7 +169,7 @@ class Evaluation(arrays.FrozenArrays, Tabulated, Savable, Reportable):
             return float(errors)
         if s == t:
             return float(errors[s, a, b])
-        if isinstance(self.cross, CertifiedCrossCovariances):
+        if self.cross is not None:
             return self.cross.cross_covariance_error(s, a, t, b)
         return math.inf  # the errors are those of covariances within a state only
 
@@ -362,3 +361,57 @@ class Evaluation(arrays.FrozenArrays, Tabulated, Savable, Reportable):
 
     def __repr__(self) -> str:
         return evaluation_text(self)
+
+
+def evaluation_text(e: Evaluation) -> str:
+    """The sentence, the settings and the errors of an evaluation."""
+    named: dict[str, object] = {
+        "ended": f"{e.outcome.name}: {e.outcome.value}",
+        "coupling": e.coupling,
+        "method": e.method,
+    }
+    if e.coupled_by is not None:
+        named["model"] = f"outcomes of actions coupled by {e.coupled_by}"
+    if e.residuals.size:
+        last = f"last {e.method.residual_name} {e.residuals[-1]:.3g}"
+        named[f"{e.method.step_name}s"] = f"{e.residuals.size}, {last}"
+    if e.certificate is not None:
+        errors = {"means": e.certificate.mean_error, "covariances": e.certificate.covariance_error}
+        for (name, error), values in zip(errors.items(), (e.mean, e.covariance), strict=True):
+            each = "no error bound" if np.isinf(error).all() else f"each ± {at_most(float(np.max(error)), 2)} or less"
+            named[name] = f"up to {at_most(float(np.abs(values).max()))}, {each}"
+        if e.certificate.assumption is not None:
+            named["assumption"] = e.certificate.assumption
+    if e.projection is not None:
+        known, pairs = e.projection.guaranteed_pairs
+        named["projection"] = f"κ {e.projection.kappa:.3g}, guaranteed for {known} of {pairs} gaps"
+    S, A = e.mean.shape
+    about = f"Means and covariances of the returns of {A} {e.actions.plural} in {S} states, {_trust(e.certificate)}"
+    return "\n".join([*_best_from_start(e), about, *facts(named)])
+
+
+def origin(e: Evaluation) -> str:
+    """Where the numbers come from: samples and seed if there are any, and how large the errors may be."""
+    seed, trust = getattr(e.method, "seed", None), _trust(e.certificate)
+    if seed is None:
+        return f"computed by {type(e.method).__name__}, without sampling: {trust}"
+    of = {"samples": "rollouts of each state", "updates": "updates"}
+    counts = [f"n = {getattr(e.method, name):,} {unit}, " for name, unit in of.items() if hasattr(e.method, name)]
+    return f"{''.join(counts[:1])}seed {seed}: {trust}"
+
+
+def _best_from_start(e: Evaluation) -> list[str]:
+    """The best alternative and the second best from the start distribution, if there is one."""
+    start = e.mean.shape[0] - 1
+    if e.start is None or e.mean.shape[1] < 2:
+        return []
+    second, best = np.argsort(e.mean[start], kind="stable")[-2:]
+    return [sentence(e.gap(e.states[start], int(best), int(second)), None)]
+
+
+def _trust(certificate: Certificate | None) -> str:
+    if certificate is None:
+        return NO_BOUNDS
+    if certificate.confidence is None:
+        return certificate.kind
+    return f"each at {confidence(certificate.confidence, certificate.large_sample)}"

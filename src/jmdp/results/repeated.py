@@ -13,8 +13,8 @@ from jmdp.base.interval import Estimate, Interval
 from jmdp.base.labels import Labels
 from jmdp.results.certificate import Certificate
 from jmdp.results.evaluation import Evaluation
-from jmdp.results.evaluation_text import VarianceSplit
 from jmdp.results.gaps.distribution import Distribution, GapDistribution
+from jmdp.results.parts import CrossCovariances, Distributions, Moments, Ranges, StartSplit, VarianceSplit
 
 
 def repeated(evaluation: Evaluation, names: Labels, columns: Sequence[int]) -> Evaluation:
@@ -60,7 +60,7 @@ def _certificate(evaluation: Evaluation, certificate: Certificate, at: Integers)
 
 
 @dataclass(frozen=True, eq=False)
-class _Repeated:
+class _Repeated(CrossCovariances, Moments, Distributions, Ranges, StartSplit):
     """A part of an evaluation, indexed by the alternatives of the new one."""
 
     part: Any

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from enum import Enum
 from html import escape
 from importlib import import_module
-from textwrap import fill
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from jmdp.base import arrays
@@ -25,6 +24,7 @@ from jmdp.base.interval import Estimate
 from jmdp.errors import MissingExtraError, UnavailableError
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
+from jmdp.results.text import html_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -185,16 +185,8 @@ class Tabulated(ABC):
         return ""
 
     def _repr_html_(self) -> str:
-        rows = self.rows()
-        head = "".join(f"<th>{escape(name)}</th>" for name in rows[0])
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(_cell(value))}</td>" for value in row.values()) + "</tr>"
-            for row in rows[:_MOST_ROWS]
-        )
-        more = f"<p>… and {len(rows) - _MOST_ROWS} more rows</p>" if len(rows) > _MOST_ROWS else ""
-        title = escape(self._title())
         note = f"<p>{escape(self._note())}</p>" if self._note() else ""
-        return f"<p>{title}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}{note}"
+        return f"<p>{escape(self._title())}</p>{html_table(self.rows())}{note}"
 
 
 def labelled_arrays() -> Any:
@@ -204,15 +196,6 @@ def labelled_arrays() -> Any:
     except ImportError:
         raise MissingExtraError('Labelled arrays need xarray: pip install "jmdp[io]"') from None
     return xarray
-
-
-_MOST_ROWS = 60
-"""Largest number of rows in HTML."""
-
-
-def wrapped(sentence: str, indent: str = "") -> str:
-    """The sentence in lines of at most 100 characters; all but the first begin with `indent`."""
-    return fill(sentence, 100, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def figure(name: str, *arguments: Any) -> Figure:
@@ -230,12 +213,6 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
         else:
             flat[name] = value
     return flat
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, Estimate):
-        return str(value) if value.has_interval else f"{float(value):.6g}"
-    return str(value)
 
 
 def forgotten(samples: int, given: Mapping[str, Any]) -> Any:

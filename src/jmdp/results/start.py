@@ -23,8 +23,8 @@ from jmdp.base.labels import Labels
 from jmdp.errors import SettingsError
 from jmdp.results.certificate import Certificate
 from jmdp.results.evaluation import Evaluation
-from jmdp.results.evaluation_text import CertifiedCrossCovariances, VarianceSplit
 from jmdp.results.gaps.distribution import Distribution, GapDistribution
+from jmdp.results.parts import CrossCovariances, Distributions, Moments, Ranges, StartSplit, VarianceSplit
 
 _HIDDEN = 2.0**-1050
 """Bound on the total underflow of a weighted sum."""
@@ -73,7 +73,7 @@ class StartGaps(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class StartRow:
+class StartRow(CrossCovariances, Moments, Distributions, Ranges, StartSplit):
     """Moments, distributions and errors of the state "start", computed from those of each state."""
 
     evaluation: Evaluation  # without "start"
@@ -236,8 +236,7 @@ class StartRow:
     def cross_covariance_error(self, s: int, i: int, t: int, j: int) -> float:
         """Bound on the error of `cross_covariance`; infinite if unknown."""
         self._refuse_start(s, t)
-        known = self.evaluation.cross
-        return known.cross_covariance_error(s, i, t, j) if isinstance(known, CertifiedCrossCovariances) else math.inf
+        return math.inf if self.evaluation.cross is None else self.evaluation.cross.cross_covariance_error(s, i, t, j)
 
     def _refuse_start(self, s: int, t: int) -> None:
         if self._is_start(s) or self._is_start(t):

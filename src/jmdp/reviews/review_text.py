@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jmdp.base import rounding
 from jmdp.base.interval import Estimate
-from jmdp.base.rounding import percent
-from jmdp.comparisons.comparison_table import aligned
-from jmdp.comparisons.comparison_table import shown as with_interval
+from jmdp.base.rounding import between, counted
 from jmdp.results.certificate import Outcome
-from jmdp.results.result import wrapped
+from jmdp.results.text import ESTIMATES, Written, aligned, indented, lines, paragraphs, percent, shown
 from jmdp.reviews.decision import MISTAKE, NONE, RIGHT, Decision
 from jmdp.statistics.anytime import missing
 
@@ -27,15 +25,11 @@ _WORST = 5
 """Decisions that are printed."""
 
 
-def shown(estimate: Estimate, digits: int = 5) -> str:
-    """A number to so many digits if its interval supports them, else with its interval."""
-    supported = rounding.supported_digits(estimate, digits)
-    return with_interval(estimate) if supported is None else rounding.without_zeros(estimate, supported, digits + 3)
-
-
 def size(estimate: Estimate) -> str:
     """The size of a number, with its interval if that does not support three digits."""
-    return shown(estimate if float(estimate) >= 0 else estimate.negative(), 3)
+    positive = estimate if float(estimate) >= 0 else estimate.negative()
+    digits = rounding.supported_digits(positive, 3)
+    return shown(positive) if digits is None else rounding.without_zeros(positive, digits, 6)
 
 
 def verdict(review: Review) -> str:
@@ -47,10 +41,8 @@ def verdict(review: Review) -> str:
         luck = f"luck {'added' if float(r.luck) > 0 else 'cost'} {size(r.luck)}"
     else:
         luck = f"luck is not distinguishable from 0 ({shown(r.luck)})"
-    total = shown(r.total) if r.total.has_interval else f"{float(r.total):.5g}"
-    return (
-        f"Episode {r.episode} earned {total}, {shown(r.expectation)} is expected: {luck}; {_skilled(r)}{_decided(r)}."
-    )
+    earned = f"earned {shown(r.total)}, {shown(r.expectation)} is expected"
+    return f"Episode {r.episode} {earned}: {luck}; {_skilled(r)}{_decided(r)}."
 
 
 def _skilled(r: Review) -> str:
@@ -87,42 +79,47 @@ def review_text(review: Review) -> str:
     r = review
     ended = "the episode ended" if r.trajectory.terminated else "the episode did not end"
     steps = f"steps {r.first} to {r.first + len(r) - 1}" if len(r) else "no steps"
-    lines = [
-        verdict(r),
-        f"{steps} of {r.simulator}, policy {r.policy}; {ended}; discount {r.discount:g}, seed {r.seed}",
-        "",
-        *_parts(r),
-        "",
-        *_table(r.worst(_WORST)),
-        "",
-        *notes(r),
-    ]
-    return "\n".join(wrapped(line, "  ") if line and not line.startswith(" ") else line for line in lines)
+    parts: dict[str, Estimate] = {"earned": r.earned}
+    if not r.final.low == r.final.high == 0:
+        parts["+ value of the last state"] = r.final
+    parts |= {"= expectation": r.expectation, "+ skill": r.skill, "+ luck": r.luck}
+    return paragraphs(
+        [
+            verdict(r),
+            f"{steps} of {r.simulator}, policy {r.policy}; {ended}; discount {r.discount:g}, seed {r.seed}",
+            indented(aligned([[name, shown(value)] for name, value in parts.items()])),
+            *_table(r.worst(_WORST)),
+            *notes(r),
+        ]
+    )
 
 
-def _parts(r: Review) -> list[str]:
-    rows = [
-        ["earned", shown(r.earned, 6)],
-        *([] if r.final.low == r.final.high == 0 else [["+ value of the last state", shown(r.final)]]),
-        ["= expectation", shown(r.expectation)],
-        ["+ skill", shown(r.skill)],
-        ["+ luck", shown(r.luck)],
-    ]
-    return [f"  {line}" for line in aligned(rows)]
-
-
-def _table(worst: Sequence[Decision]) -> list[str]:
+def _table(worst: Sequence[Decision]) -> list[str | list[str]]:
     if not worst:
-        return ["no decision has a regret"]
-    head = ["  step", "state", "action", "best action", "regret", "luck", "judgement"]
+        return ["no decision has a regret", []]
     rows = [
-        [f"  {one.step}", one.state, one.action, one.best, shown(one.regret), _luck(one), one.kind] for one in worst
+        {
+            "step": one.step,
+            "state": one.state,
+            "action": one.action,
+            "best action": one.best,
+            "regret": regret_cell(one.regret),
+            "luck": luck_cell(one),
+            "judgement": one.kind,
+        }
+        for one in worst
     ]
-    return ["worst decisions", *aligned([head, *rows])]
+    return [["worst decisions", *indented(lines(rows))]]
 
 
-def _luck(one: Decision) -> str:
-    return "0" if one.fortune == NONE else shown(one.luck)
+def regret_cell(value: Estimate) -> Estimate:
+    """A regret, which is never negative: without an upper end it has no interval."""
+    return value if math.isfinite(value.high) else Estimate.within(float(value), None)
+
+
+def luck_cell(one: Decision) -> Estimate | Written:
+    """Luck, 0 where nothing was random."""
+    return Written("0") if one.fortune == NONE else one.luck
 
 
 def notes(r: Review) -> list[str]:
@@ -130,32 +127,31 @@ def notes(r: Review) -> list[str]:
     reference = "of the reviewed policy itself" if r.reference is None else f"of the reference policy, {r.reference}"
     counts = [one.samples for one in r.values[:-1]] or [0]
     certain = not r.exact and max(counts) <= 1 and all(one.value_error == 0 for one in r.values)
-    lines = [f"values {reference}, by {'rollouts' if certain else r.method}"]
+    said = [f"values {reference}, by {'rollouts' if certain else r.method}"]
     if r.exact:
-        lines.append("values are exact up to certified errors, which the intervals include")
+        said.append("values are exact up to certified errors, which the intervals include")
     elif not r.has_intervals:
         why = "values are those of a function whose error is unknown, so they have no intervals"
         same = "all rollouts had the same return, so nothing is known about other outcomes, and there are no intervals"
-        lines.append(same if "rollouts" in r.method else why)
+        said.append(same if "rollouts" in r.method else why)
     elif certain:
-        lines.append("nothing is random after the start, so one rollout of each action is exact")
+        said.append("nothing is random after the start, so one rollout of each action is exact")
     else:
         wrong = (1 - r.confidence) * len(r)
-        many = f"{max(counts):,}" if min(counts) == max(counts) else f"{min(counts):,} to {max(counts):,}"
-        lines.append(
+        many = between(min(counts), max(counts))
+        said.append(
             f"{many} rollouts of each action from each state, from seed {r.seed}; each interval has confidence "
-            f"{r.confidence:g} (large samples): on average at most {wrong:.2g} of {len(r)} regrets are "
-            "outside theirs"
+            f"{r.confidence:g} (large samples): on average at most {wrong:.2g} of {len(r)} regrets are outside theirs"
         )
-        lines.append(
+        said.append(
             f"{missing(max(counts), 'rollout')}; intervals allow for it where rollouts vary less than half as much "
             "as from another step, or fewer than 8 of them differ"
         )
     if "rollouts" in r.method and not r.trajectory.terminated:
-        lines.append(f"rewards after step {r.end - 1} do not count")
+        said.append(f"rewards after step {r.end - 1} do not count")
     if r.outcome is Outcome.INTERRUPTED:
-        lines.append(f"interrupted: continue with steps=range({r.first + len(r)}, …)")
-    return lines
+        said.append(f"interrupted: continue with steps=range({r.first + len(r)}, …)")
+    return said
 
 
 _MOST_GROUPS = 8
@@ -176,9 +172,9 @@ def answer(several: Reviews) -> str:
     if all(float(share) != float(share) for share in s.shares.values()):
         spread = "all returns are equal"
     else:
-        spread = f"luck is {_percent(s.shares['luck'])} of the variance of returns"
+        spread = f"luck is {percent(s.shares['luck'])} of the variance of returns"
     cut = "" if all(one.trajectory.terminated for one in s) else " in the reviewed steps"
-    return f"{_episodes(len(s))} earn{'s' * (len(s) == 1)} {shown(s.mean)} on average{cut}; {spread}; {worst}."
+    return f"{counted(len(s), 'episode')} earn{'s' * (len(s) == 1)} {shown(s.mean)} on average{cut}; {spread}; {worst}."
 
 
 def reviews_text(several: Reviews) -> str:
@@ -186,28 +182,23 @@ def reviews_text(several: Reviews) -> str:
     s, rows = several, several.rows()
     mistakes = ["mistakes"] if s.first.has_intervals else []  # otherwise none is decided
     columns = ("visits", *mistakes, "mean regret", "regret per episode", "mean luck")
-    table = [["  state", *columns]]
-    for row in rows[:_MOST_GROUPS]:
-        table.append([f"  {row['state']}", *(_cell(row[name]) for name in columns)])
-    more = [f"  … and {len(rows) - _MOST_GROUPS} more states"] if len(rows) > _MOST_GROUPS else []
+    more = [f"… and {len(rows) - _MOST_GROUPS} more states"] if len(rows) > _MOST_GROUPS else []
     first = s.first
-    lines = [
-        answer(s),
-        f"{first.simulator}, policy {first.policy}; discount {first.discount:g}, seed {first.seed}",
-        "",
-        *aligned(table),
-        *more,
-        "",
-        *episode_notes(s),
-    ]
-    return "\n".join(wrapped(line, "  ") if line and not line.startswith(" ") else line for line in lines)
+    return paragraphs(
+        [
+            answer(s),
+            f"{first.simulator}, policy {first.policy}; discount {first.discount:g}, seed {first.seed}",
+            indented([*lines(rows[:_MOST_GROUPS], ["state", *columns]), *more]),
+            *episode_notes(s),
+        ]
+    )
 
 
 def episode_notes(s: Reviews) -> list[str]:
     """The corrected value, shares of the variance, and what the intervals assume."""
     factor = s.episodes_factor
     simulated = f"; the review simulated {s.cost:.3g} times the steps of the episodes themselves" if s.cost else ""
-    shares = ", ".join(f"{name} {_percent(share)}" for name, share in s.shares.items() if float(share) == float(share))
+    shares = ", ".join(f"{name} {percent(share)}" for name, share in s.shares.items() if float(share) == float(share))
     kind = "of the reference policy"
     if not s.first.exact:
         kind = "estimates; regrets, being maxima of them, tend to be too large"
@@ -215,18 +206,10 @@ def episode_notes(s: Reviews) -> list[str]:
         f"mean return {shown(s.mean)}; corrected for luck {shown(s.corrected)}",
         *([] if float(factor) != float(factor) else [f"the corrected mean needs {_times(factor)} episodes{simulated}"]),
         *([f"shares of the variance of returns: {shares}"] if shares else []),
-        f"{_episodes(len(s))}, seed {s.first.seed}; intervals of averages over episodes: confidence "
+        f"{counted(len(s), 'episode')}, seed {s.first.seed}; intervals of averages over episodes: confidence "
         f"{s.first.confidence:g} (large samples); values of decisions are {kind}",
-        f"values by {s.first.method}; numbers without an interval are estimates",
+        f"values by {s.first.method}; {ESTIMATES}",
     ]
-
-
-def _percent(share: Estimate) -> str:
-    return percent(share) if share.has_interval else f"{100 * float(share):.0f}% (no interval)"
-
-
-def _episodes(count: int) -> str:
-    return "1 episode" if count == 1 else f"{count:,} episodes"
 
 
 def _times(factor: Estimate) -> str:
@@ -235,10 +218,4 @@ def _times(factor: Estimate) -> str:
     if float(factor) >= 1:
         return f"{shown(factor)} times fewer"
     more = Estimate(1 / float(factor), 1 / factor.high, 1 / factor.low if factor.low > 0 else math.inf)
-    return f"{shown(more) if factor.has_interval else f'{float(more):.3g}'} times more"
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, Estimate):
-        return shown(value)
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{shown(more)} times more"

@@ -6,7 +6,6 @@ All samples of a comparison: alternatives that are eliminated have fewer than th
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,8 +20,8 @@ from jmdp.errors import UnavailableError
 from jmdp.models.coupling import Coupling
 from jmdp.results.certificate import Certificate, Outcome
 from jmdp.results.evaluation import Evaluation
-from jmdp.results.evaluation_text import MethodSettings
 from jmdp.results.gaps.distribution import Distribution, GapDistribution
+from jmdp.results.parts import Distributions, MethodSettings, ReturnRanges
 from jmdp.simulators.rollouts.draws import ENDED, Draws
 from jmdp.simulators.rollouts.episodes import EpisodeDraws, LuckProbe
 from jmdp.simulators.rollouts.runs import RunDraws
@@ -137,23 +136,7 @@ class SamplingState:
     looks: int = 1  # at fixed numbers of samples, or schedules: a plan that was continued has two
 
 
-class Support(ABC):
-    """Ranges of returns and gaps."""
-
-    @abstractmethod
-    def is_over(self, s: int) -> bool:
-        """True if no reward can follow from this state."""
-
-    @abstractmethod
-    def of(self, s: int, a: int) -> Interval:
-        """Interval that contains Z(s, a)."""
-
-    @abstractmethod
-    def of_gap(self, s: int, a: int, b: int) -> Interval:
-        """Interval that contains Z(s, a) − Z(s, b)."""
-
-
-class SampledDistributions:
+class SampledDistributions(Distributions):
     """Empirical distributions of sampled returns and gaps; samples are redrawn on request, from the same seed.
 
     For n fixed in advance, the true distribution is with probability `confidence` within √(ln(2/(1 − confidence))/2n)
@@ -169,7 +152,7 @@ class SampledDistributions:
         Rule for the width of the band.
     """
 
-    def __init__(self, draw: Callable[[int], Draws], limits: Limits, rule: IntervalRule, support: Support) -> None:
+    def __init__(self, draw: Callable[[int], Draws], limits: Limits, rule: IntervalRule, support: ReturnRanges) -> None:
         self.draw, self.limits, self.rule, self.support = draw, limits, rule, support
         self._last: tuple[int, Draws] | None = None
 
@@ -228,7 +211,7 @@ def drawn_evaluation(
     draw: Callable[[int], Draws],
     limits: Limits,
     rule: IntervalRule,
-    support: Support,
+    support: ReturnRanges,
     found: Sequence[SampleMoments] | None = None,
     outcome: Outcome = Outcome.SAMPLED,
 ) -> Evaluation:
@@ -283,8 +266,8 @@ class Stored:
 
 
 @dataclass(frozen=True)
-class Within(Support):
-    """Support of returns that are all in [least, most]."""
+class Within(ReturnRanges):
+    """Ranges of returns that are all in [least, most]."""
 
     least: float
     most: float

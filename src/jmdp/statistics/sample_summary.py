@@ -15,7 +15,7 @@ from jmdp.base.interval import Estimate, Interval
 from jmdp.base.labels import Labels
 from jmdp.models.coupling import Coupling
 from jmdp.results.evaluation import Evaluation
-from jmdp.results.evaluation_text import MethodSettings
+from jmdp.results.parts import MethodSettings
 from jmdp.simulators.rollouts.draws import Draws, is_exact_sum
 from jmdp.simulators.rollouts.episodes import EpisodeDraws
 from jmdp.statistics.anytime import with_largest_loss

@@ -19,8 +19,8 @@ from jmdp.base.savable import Reportable
 from jmdp.base.settings import boolean_value, cut, short
 from jmdp.errors import MissingExtraError, SettingsError, UnavailableError
 from jmdp.results.certificate import Outcome
-from jmdp.results.gaps.gap import html_of
 from jmdp.results.result import figure
+from jmdp.results.text import html_of
 from jmdp.studies.folder import Folder
 from jmdp.studies.parts import arrow, read_parts
 

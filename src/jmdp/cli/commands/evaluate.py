@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass, replace
 from typing import Annotated, Any, ClassVar, Union
@@ -17,13 +16,12 @@ import tyro
 import jmdp
 from jmdp.base.interval import Estimate
 from jmdp.base.labels import Label
-from jmdp.base.rounding import at_most, plus_minus, supported_digits
+from jmdp.base.rounding import at_most
 from jmdp.cli.command import Actions, Command, Exit, Optionally, PolicyDraws, aside, print_json, show
 from jmdp.cli.environments import GYMNASIUM_ID, WORLDS
 from jmdp.cli.loading import CouplingName, Loading, Reporting, coupling_of, label_of, unknown
 from jmdp.cli.options import MethodName, ReachablePairs, settings_asked_for, summary
 from jmdp.cli.policy_files import table_policy
-from jmdp.comparisons.comparison_table import aligned
 from jmdp.errors import SettingsError, UnavailableError
 from jmdp.methods.evaluate import evaluate
 from jmdp.methods.exact_pairs.exact_pairs import ExactPairs
@@ -33,6 +31,7 @@ from jmdp.models.tabular import TabularJMDP
 from jmdp.results.certificate import Outcome
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.gap import Gap
+from jmdp.results.text import lines
 from jmdp.worlds import World
 
 _MOST_STATES = 30
@@ -94,11 +93,12 @@ class EvaluationReport:
         }
 
     def _means(self, states: Sequence[int]) -> str:
-        rows = [["mean return in state", *map(self.model.actions.name, self.actions)]]
-        for s in states:
-            cells = [_short(self._mean(s, a)) for a in self.actions]
-            rows.append([self.model.states.name(s), *cells])
-        return "\n".join([*aligned(rows), "Means are rounded to six digits; --json prints all digits."])
+        rows = [
+            {"mean return in state": self.model.states.name(s)}
+            | {self.model.actions.name(a): self._mean(s, a) for a in self.actions}
+            for s in states
+        ]
+        return "\n".join([*lines(rows), "Means are rounded to six digits; --json prints all digits."])
 
     def _gaps(self, s: int) -> str:
         reference, name = self._reference(s), self.model.actions.name
@@ -109,35 +109,25 @@ class EvaluationReport:
         chances = {action: no_better(gap) for action, gap in gaps.items()}
         bound = any(chance is not None and is_bound for chance, is_bound in chances.values())
         rows = [
-            [
-                f"gap: {name(reference)} minus",
-                "mean",
-                "std",
-                "correlation",
-                "P(gap ≤ 0) at most*" if bound else "P(gap ≤ 0)",
-            ]
+            {
+                f"gap: {name(reference)} minus": action,
+                "mean": Estimate.within(gap.mean, gap.mean_interval),
+                "std": Estimate.within(gap.std, gap.std_interval),
+                "correlation": _correlation(gap),
+                f"P(gap ≤ 0){' at most*' * bound}": _chance(chances[action][0], bound),
+            }
+            for action, gap in gaps.items()
         ]
-        for action, gap in gaps.items():
-            chance = chances[action][0]
-            rows.append(
-                [
-                    action,
-                    plus_minus(Estimate.within(gap.mean, gap.mean_interval)),
-                    plus_minus(Estimate.within(gap.std, gap.std_interval)),
-                    "–" if math.isnan(gap.correlation) else plus_minus(_correlation(gap)),
-                    "–" if chance is None else at_most(chance) if bound else plus_minus(chance),
-                ]
-            )
-        lines = aligned(rows)
+        said = lines(rows)
         if bound:
-            lines.append(
+            said.append(
                 "* upper bound from mean and variance (Cantelli); --method exact-distribution gives the probability"
             )
         if self.result.certificate is None:
-            lines.append(
+            said.append(
                 "no error bound: this method gives estimates only; --method exact-pairs gives certified intervals"
             )
-        return "\n".join(lines)
+        return "\n".join(said)
 
     def _reference(self, s: int) -> int:
         """Return the policy's action if it is deterministic and reported, else the one with the largest mean."""
@@ -194,10 +184,8 @@ def _correlation(gap: Gap) -> Estimate:
     return Estimate.within(gap.correlation, gap.correlation_interval)
 
 
-def _short(value: Estimate) -> str:
-    """Return a number to six digits, with its error if that does not support them."""
-    digits = supported_digits(value, 6) if value.has_interval else 6
-    return plus_minus(value) if digits is None else f"{float(value):.{digits}g}"
+def _chance(chance: Estimate | None, bound: bool) -> Estimate | str:
+    return "–" if chance is None else at_most(chance) if bound else chance
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,12 @@ from jmdp.cli.options import EpisodeSampling, sampling_record, start_states
 from jmdp.cli.policy_files import policy_digest
 from jmdp.comparisons.answer import NotWorse
 from jmdp.comparisons.compare_policies import compare_policies
-from jmdp.comparisons.comparison_table import aligned, effort, stopped, validity
+from jmdp.comparisons.comparison_table import effort, stopped, validity
 from jmdp.comparisons.policy_comparison import PolicyComparison
 from jmdp.distribute.process_pool import LONGEST_BLOCK, pool_of
 from jmdp.errors import SettingsError
 from jmdp.results.certificate import Outcome
-from jmdp.results.result import wrapped
+from jmdp.results.text import paragraphs, wrapped
 from jmdp.statistics.selection import Margin
 
 _UNDECIDED: dict[str | None, Exit] = {None: Exit.UNDECIDED, "fail": Exit.NO, "pass": Exit.YES}
@@ -68,18 +68,14 @@ class GateReport:
 
     def text(self) -> str:
         """The verdict, a table, and what the intervals assume."""
-        said = self.answer.sentence
-        rows = aligned([[title, ""] for title, _ in self._rows()])
-        width = max(map(len, rows))
-        lines = [f"{row.ljust(width)}  {cell}" for row, (_, cell) in zip(rows, self._rows(), strict=True)]
-        return "\n".join(
+        said, rows = self.answer.sentence, self._rows()
+        width = max(len(title) for title, _ in rows) + 2
+        return paragraphs(
             [
-                wrapped(said if said.startswith(self.status) else f"{self.status}: {said}", "  "),
-                wrapped(stopped(self.found), "  "),
-                "",
-                *(wrapped(line, " " * (width + 2)) for line in lines),
-                "",
-                *(wrapped(line, "  ") for line in self._notes()),
+                said if said.startswith(self.status) else f"{self.status}: {said}",
+                stopped(self.found),
+                [wrapped(f"{title:<{width}}{cell}", " " * width) for title, cell in rows],
+                *self._notes(),
             ]
         )
 

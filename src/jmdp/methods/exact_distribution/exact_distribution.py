@@ -18,16 +18,14 @@ from jmdp.errors import NotConvergedError
 from jmdp.methods.exact_distribution.steps import OUTCOME_BYTES, DistributionSteps, PolicySteps
 from jmdp.methods.exact_distribution.sweep import CELL_BYTES, DistributionSweep, DistributionTable, Gap, HorizonPass
 from jmdp.methods.exact_pairs.exact_pairs import ExactPairs
-from jmdp.methods.exact_pairs.finite_horizon import HorizonRange
-from jmdp.methods.exact_pairs.policy_pairs import PolicyRanges
 from jmdp.methods.method import COVERS, Method
-from jmdp.methods.shared.return_range import ReturnRange
 from jmdp.models.coupling import Coupling
 from jmdp.models.horizon import Horizon
 from jmdp.models.policy import Policies, StackedTable, TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.certificate import Outcome
 from jmdp.results.evaluation import Evaluation
+from jmdp.results.parts import ReturnRanges
 from jmdp.results.start import with_start
 
 _TIMES = 4
@@ -178,7 +176,7 @@ class ExactDistribution(Method[Evaluation]):
             whole.asked = problem.asked
             widths, outcome = self._refine(whole, problem.room, report)
             cells, slack = whole.ahead()
-        assert isinstance(moments.ranges, HorizonRange | PolicyRanges)
+        assert isinstance(moments.ranges, ReturnRanges)
         solve_again = partial(self._gaps_over_horizon, moments, problem, progress)
         table = DistributionTable(problem.steps, cells, slack, whole.ties, moments.ranges, moments.mean, solve_again)
         return replace(moments, outcome=outcome, method=self, residuals=np.array(widths), distributions=table)
@@ -227,7 +225,7 @@ class ExactDistribution(Method[Evaluation]):
                 cells, slack = sweep.ahead()
         if outcome is Outcome.CONVERGED and not moments.outcome.successful:
             outcome = moments.outcome
-        assert isinstance(moments.ranges, ReturnRange | PolicyRanges)
+        assert isinstance(moments.ranges, ReturnRanges)
         solve_again = partial(self._gaps, moments, problem, progress)
         table = DistributionTable(problem.steps, cells, slack, sweep.ties, moments.ranges, moments.mean, solve_again)
         return replace(moments, outcome=outcome, method=self, residuals=np.array(widths), distributions=table)

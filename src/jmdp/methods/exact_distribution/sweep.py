@@ -19,29 +19,28 @@ from jmdp.base.interval import Interval
 from jmdp.base.machine import Threads
 from jmdp.methods.exact_distribution.steps import DistributionSteps, Steps
 from jmdp.methods.exact_distribution.ties import Ties, horizon_tie_chances, tie_chances
-from jmdp.methods.exact_pairs.policy_pairs import PolicyRanges
 from jmdp.methods.kernels.tables import CellLayout, Cells, OutcomeLists
 from jmdp.methods.shared.pair_operator import row_error_units
 from jmdp.methods.shared.policy_chain import break_point_units
-from jmdp.methods.shared.return_range import TableRange
 from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.gaps.distribution import Distribution, GapDistribution
+from jmdp.results.parts import Distributions, ReturnRanges
 
 Gap = tuple[int, int, int]
 """A state and two of its alternatives."""
 
 
 @dataclass(frozen=True, eq=False)
-class DistributionTable:
+class DistributionTable(Distributions):
     """Distributions, in cells, of all returns and gaps of the given actions or policies."""
 
     steps: DistributionSteps
     cells: Cells  # of the rows of steps.given, on rewards of size 1
     slack: float
     ties: Ties
-    ranges: TableRange | PolicyRanges
+    ranges: ReturnRanges
     mean: Floats  # [S, A] or [S, P]
     solve_again: Callable[[Sequence[Gap], float], DistributionTable]  # for some gaps, to this tolerance
 

@@ -18,11 +18,11 @@ from jmdp.methods.exact_pairs.direct_solve import prefers_direct, refinable, ref
 from jmdp.methods.exact_pairs.finite_horizon import HorizonSolver
 from jmdp.methods.exact_pairs.pair_sweep import PairSweep, change_record, is_compiled
 from jmdp.methods.exact_pairs.pair_table import PairMoments, PairTable, Tolerance
-from jmdp.methods.exact_pairs.policy_pairs import PolicyMoments, PolicyRanges, PolicyTable, PolicyTolerance
+from jmdp.methods.exact_pairs.policy_pairs import PolicyMoments, PolicyTable, PolicyTolerance
 from jmdp.methods.method import COVERS, Method
 from jmdp.methods.shared.fixed_point import FixedPoint, StoppingRule, iterate
 from jmdp.methods.shared.pair_operator import PairOperator, Precision
-from jmdp.methods.shared.return_range import ReturnRange
+from jmdp.methods.shared.return_range import PolicyRanges, ReturnRange
 from jmdp.methods.shared.shaping import shape_rewards
 from jmdp.methods.shared.state_units import StateUnits
 from jmdp.models.coupling import Coupling

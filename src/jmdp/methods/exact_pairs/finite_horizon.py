@@ -19,16 +19,16 @@ from jmdp.methods.exact_pairs.horizon_step import HorizonStep, Problem, Values
 from jmdp.methods.exact_pairs.moment_operator import MomentSources
 from jmdp.methods.exact_pairs.pair_sweep import PairSweep
 from jmdp.methods.exact_pairs.pair_table import ErrorScales, PairMoments
-from jmdp.methods.exact_pairs.policy_pairs import PolicyMoments, PolicyRanges, places, value_gaps
+from jmdp.methods.exact_pairs.policy_pairs import PolicyMoments, places, value_gaps
 from jmdp.methods.shared import double_double as dd
-from jmdp.methods.shared.return_range import RewardUnits, TableRange
+from jmdp.methods.shared.return_range import PolicyRanges, RewardUnits, TableRange
 from jmdp.models.coupling import Coupling
 from jmdp.models.horizon import Horizon
 from jmdp.models.policy import StackedTable, TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.certificate import Certificate, Outcome
 from jmdp.results.evaluation import Evaluation
-from jmdp.results.evaluation_text import MethodSettings
+from jmdp.results.parts import CrossCovariances, MethodSettings
 
 Tables = dict[tuple[int, int], Floats]
 
@@ -62,7 +62,7 @@ class Recursion:
         entries = [np.full((1, 1), entry) for entry in _largest_entries(single, tables)]
         bounds = [np.full((1, 1), error) for error in errors]
         scales = ErrorScales(self.step, order)
-        return PairMoments(order, self.step, scales, single, tables, entries, bounds, Outcome.ALL_STEPS)
+        return PairMoments(self.step, scales, single, tables, entries, bounds, Outcome.ALL_STEPS)
 
 
 def recursion(problem: Problem, policies: Sequence[TabularPolicy], order: int, progress: bool) -> Recursion:
@@ -168,7 +168,7 @@ _UP = 1 + 2.0**-40
 
 
 @dataclass(frozen=True, eq=False)
-class ActionsAhead:
+class ActionsAhead(CrossCovariances):
     """Covariances of the returns of first actions in different states, by a lookahead of one step."""
 
     step: HorizonStep
@@ -185,7 +185,7 @@ class ActionsAhead:
 
 
 @dataclass(frozen=True, eq=False)
-class PoliciesAhead:
+class PoliciesAhead(CrossCovariances):
     """Covariances of the returns of different policies from different states."""
 
     scale: Scale

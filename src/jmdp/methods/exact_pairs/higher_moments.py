@@ -71,7 +71,7 @@ class HigherMoments:
                     )
                     solved.append(parts.solve(part, stopping, scales.one_minus(o)))
                     if parts.outcome is Outcome.INTERRUPTED:  # completed orders remain valid
-                        return PairMoments(o - 1, operator, scales, single, tables, entries, errors, parts.outcome)
+                        return PairMoments(operator, scales, single, tables, entries, errors, parts.outcome)
                 whole = np.sum([part.point for part in solved], axis=0).reshape(H.shape)
                 left = np.sum([part.left for part in solved], axis=0)
                 worst = np.maximum(worst, np.maximum(left, left.T))
@@ -81,7 +81,7 @@ class HigherMoments:
             rounding = scales.rounding(o, entries, scales.drawn) + 4 * ROUNDOFF * entries[o]
             below = scales.sum(o, o, errors, scales.drawn)
             errors.append((classes.pair_max(worst) + rounding + below) / scales.one_minus(o) * (1 + 2.0**-40))
-        return PairMoments(self.order, operator, scales, single, tables, entries, errors, parts.outcome)
+        return PairMoments(operator, scales, single, tables, entries, errors, parts.outcome)
 
     def _weight(self, o: int) -> Floats:
         """[S, S], weights of residuals: sizes of order o that are reachable, so a sweep contracts in this norm too."""

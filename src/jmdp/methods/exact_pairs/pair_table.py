@@ -35,10 +35,11 @@ from jmdp.methods.shared.pair_operator import PairOperator
 from jmdp.methods.shared.policy_chain import policy_chain_solver
 from jmdp.methods.shared.same_state import StateClasses
 from jmdp.results.certificate import Outcome
+from jmdp.results.parts import CrossCovariances, Moments
 
 
 @dataclass(frozen=True, eq=False)
-class PairTable:
+class PairTable(CrossCovariances):
     """Solved pair table, with the covariances computed from it and their certified errors."""
 
     operator: PairOperator
@@ -220,10 +221,9 @@ class _Outcomes:
 
 
 @dataclass(frozen=True, eq=False)
-class PairMoments:
+class PairMoments(Moments):
     """Moments of one or two returns up to an order, for `Evaluation.moment` and gaps."""
 
-    order: int
     operator: PairOperator
     scales: ErrorScales
     single: list[Floats]  # [S] each, E[Y^o] of a drawn action, o = 0, 1, …
@@ -231,6 +231,11 @@ class PairMoments:
     entries: list[Floats]  # [classes, classes] each, largest entry of each order that is reachable
     errors: list[Floats]  # [classes, classes] each, bound on the error of any such entry
     outcome: Outcome
+
+    @property
+    def order(self) -> int:
+        """The highest available order."""
+        return len(self.errors) - 1
 
     def moment(self, coordinates: Sequence[tuple[int, int]]) -> Estimate:
         """E[Π Z(x)] over the given coordinates (Eq. (31)), at most two of them distinct."""

@@ -14,21 +14,21 @@ from functools import cached_property
 import numpy as np
 
 from jmdp.base.arrays import Booleans, Floats, Integers
-from jmdp.base.interval import Estimate, Interval
+from jmdp.base.interval import Estimate
 from jmdp.errors import UnavailableError
 from jmdp.methods.exact_pairs.direct_solve import Refined
 from jmdp.methods.exact_pairs.pair_table import LARGEST_STD, VISIBLE, PairMoments, raw_moment, scaled_moment, within
 from jmdp.methods.shared import double_double as dd
 from jmdp.methods.shared.double_double import DoubleDouble
 from jmdp.methods.shared.pair_operator import PairOperator
-from jmdp.methods.shared.return_range import TableRange
 from jmdp.methods.shared.shaping import Shaped
 from jmdp.models.policy import StackedTable
 from jmdp.results.certificate import Certificate
+from jmdp.results.parts import CrossCovariances, Moments
 
 
 @dataclass(frozen=True, eq=False)
-class PolicyTable:
+class PolicyTable(CrossCovariances):
     """Covariances of the returns of several policies, from the same state or from two states."""
 
     operator: PairOperator
@@ -160,7 +160,7 @@ class PolicyTolerance:
 
 
 @dataclass(frozen=True, eq=False)
-class PolicyMoments:
+class PolicyMoments(Moments):
     """Moments of the returns of one or two policies up to an order."""
 
     found: PairMoments  # over the states of all blocks
@@ -231,23 +231,3 @@ class PolicyMoments:
         shaped = self.operator.shaped
         error = float(shaped.value_errors[x] + abs(shaped.value.low[x])) * (1 + 2.0**-40)
         return Estimate.around(float(shaped.value.high[x]), error)
-
-
-@dataclass(frozen=True, eq=False)
-class PolicyRanges:
-    """Smallest and largest possible returns of policies, and of their gaps."""
-
-    models: Sequence[TableRange]  # of each policy
-
-    def is_over(self, s: int) -> bool:
-        """True if no reward can follow from this state."""
-        return self.models[0].is_over(s)
-
-    def of(self, s: int, i: int) -> Interval:
-        """Interval that contains Z_i(s)."""
-        return self.models[i].of_drawn(s)
-
-    def of_gap(self, s: int, i: int, j: int) -> Interval:
-        """Interval that contains Z_i(s) − Z_j(s) under any coupling."""
-        one, other = self.of(s, i), self.of(s, j)
-        return one + Interval(-other.high, -other.low)

@@ -39,6 +39,7 @@ from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.certificate import Certificate, Outcome
 from jmdp.results.evaluation import Evaluation
+from jmdp.results.parts import CrossCovariances
 
 _LITTLE_OF_THE_START = 0.05
 """Largest weight of the initial value at which a covariance is reported."""
@@ -261,8 +262,10 @@ class Incremental(Method[Evaluation]):
         )
 
 
-class LearnedPairs:
+class LearnedPairs(CrossCovariances):
     """Covariances between states, from the cells of a run, without intervals."""
+
+    certified = False
 
     def __init__(
         self, model: TabularJMDP, cells: MomentCells, estimates: StochasticApproximation, scale: Scale, averaging: bool

@@ -47,6 +47,7 @@ from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.certificate import Certificate
 from jmdp.results.evaluation import Evaluation
+from jmdp.results.parts import CrossCovariances, Moments
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -408,13 +409,20 @@ class JIPE(Method[Evaluation]):
         require(needed_bytes(model, coupling, self.order), budget(self.memory_budget), what, fix)
 
 
-class MomentTable:
+class MomentTable(CrossCovariances, Moments):
     """Final moments of JIPE, with a bound on their error."""
 
+    certified = False  # covariances between states
+
     def __init__(self, operator: JointBellman, moments: Floats, error: float) -> None:
-        self.operator, self.order = operator, operator.order
+        self.operator = operator
         self.moments = moments  # for rewards scaled to size 1
         self.error = error  # of these moments, in ‖·‖_λ
+
+    @property
+    def order(self) -> int:
+        """The highest available order."""
+        return self.operator.order
 
     @property
     def tables(self) -> dict[tuple[int, ...], Floats]:

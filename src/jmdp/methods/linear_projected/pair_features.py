@@ -34,6 +34,7 @@ from jmdp.models.coupling import Coupling
 from jmdp.models.outcomes import one_step
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
+from jmdp.results.parts import CrossCovariances
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -292,8 +293,10 @@ class FeatureBasis(arrays.FrozenArrays):
 
 
 @dataclass(frozen=True, eq=False)
-class FittedMoments(arrays.FrozenArrays):
+class FittedMoments(arrays.FrozenArrays, CrossCovariances):
     """Fitted parameters, and the covariance of any pair under them."""
+
+    certified = False  # a `Projection` has the bounds
 
     basis: FeatureBasis
     theta: Floats  # [d], of means

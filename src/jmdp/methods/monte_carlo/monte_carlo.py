@@ -27,13 +27,12 @@ from jmdp.methods.monte_carlo.samples import (
     CompiledTable,
     FirstSamples,
     PolicySamples,
-    PolicySupport,
     StateSamples,
     compiled,
     rollout_plans,
     seed_of,
 )
-from jmdp.methods.shared.return_range import ReturnRange
+from jmdp.methods.shared.return_range import PolicyRanges, ReturnRange
 from jmdp.models.actors.actor import Actor
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.coupling import Coupling
@@ -41,13 +40,14 @@ from jmdp.models.policy import Policies, TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.certificate import Outcome
 from jmdp.results.evaluation import Evaluation
+from jmdp.results.parts import ReturnRanges
 from jmdp.results.start import start_labels
 from jmdp.simulators.adapters.functions import TabularSimulator, table_of, table_state
 from jmdp.simulators.checking.sampling import check_before_sampling, check_repeatable
 from jmdp.simulators.rollouts.draws import Draws
 from jmdp.simulators.rollouts.rollouts import RolloutPlan, enough_steps, paired_draws, rollouts_at_once
 from jmdp.simulators.simulator import Simulator
-from jmdp.statistics.drawn_evaluation import SampledProblem, Stored, Support, Within, drawn_evaluation
+from jmdp.statistics.drawn_evaluation import SampledProblem, Stored, Within, drawn_evaluation
 from jmdp.statistics.means import IntervalRule
 from jmdp.statistics.sample_moments import SampleMoments, sample_moments
 from jmdp.statistics.selection import Limits, known_reward_bound
@@ -145,7 +145,7 @@ class MonteCarlo(Method[Evaluation]):
             SampledProblem(self, coupling, states, labels, model.discount),
             PolicySamples.of_table(model, policies, coupling, start, horizon, self.seed),
             Limits.of_bound(model.reward_bound, model.discount, horizon),
-            PolicySupport.of_table(model, policies, start),
+            PolicyRanges([ReturnRange(model, policy) for policy in policies.values()], start),
             lambda s, i, j: np.array_equal(tables[i].probs, tables[j].probs),
             progress,
         )
@@ -155,7 +155,7 @@ class MonteCarlo(Method[Evaluation]):
         problem: SampledProblem,
         draw: Callable[[int, int], Draws],
         limits: Limits,
-        support: Support,
+        support: ReturnRanges,
         same: Callable[[int, int, int], bool],
         progress: bool,
     ) -> Evaluation:
@@ -281,7 +281,7 @@ def _same_rows(model: TabularJMDP, s: int, a: int, b: int) -> bool:
 
 
 def _scaled_range(
-    support: Support, same: Callable[[int, int, int], bool], scale: Scale, s: int, a: int | None, b: int
+    support: ReturnRanges, same: Callable[[int, int, int], bool], scale: Scale, s: int, a: int | None, b: int
 ) -> Interval:
     """Range of Z(s, b), or of Z(s, a) − Z(s, b), that contains its mean: 0 if both certainly have the same mean."""
     if a is not None and same(s, a, b):

@@ -16,11 +16,8 @@ from typing import Any
 import numpy as np
 
 from jmdp.base.arrays import Floats, Integers, cumulative_rows, refuse_large
-from jmdp.base.interval import Interval
 from jmdp.base.luck import Shock
-from jmdp.methods.exact_pairs.policy_pairs import PolicyRanges
 from jmdp.methods.kernels.tables import BranchTables, PolicyTables, SampledReturns, Unsigned
-from jmdp.methods.shared.return_range import ReturnRange
 from jmdp.models.actors.actor import Actor
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.coupling import Coupling
@@ -32,7 +29,6 @@ from jmdp.simulators.rollouts.episodes import EpisodeDraws, EpisodePlan, paired_
 from jmdp.simulators.rollouts.rollouts import RolloutPlan, paired_draws
 from jmdp.simulators.simulator import Simulator
 from jmdp.simulators.starts import Starts
-from jmdp.statistics.drawn_evaluation import Support
 
 
 class CompiledTable(TabularSimulator):
@@ -299,34 +295,3 @@ class PolicySamples:
             joined.shared_steps,
             joined.drew,
         )
-
-
-@dataclass(frozen=True, eq=False)
-class PolicySupport(Support):
-    """Ranges of returns and gaps, from each state and from the random start."""
-
-    ranges: PolicyRanges
-    start: Floats | None
-
-    @classmethod
-    def of_table(cls, model: TabularJMDP, policies: Policies, start: Floats | None) -> PolicySupport:
-        """Ranges of the policies of a table."""
-        return cls(PolicyRanges([ReturnRange(model, policy) for policy in policies.values()]), start)
-
-    def is_over(self, s: int) -> bool:
-        """True if no reward can follow from this state."""
-        return all(self.ranges.is_over(t) for t in self._states(s))
-
-    def of(self, s: int, i: int) -> Interval:
-        """Interval that contains the return."""
-        return Interval.hull(self.ranges.of(t, i) for t in self._states(s))
-
-    def of_gap(self, s: int, i: int, j: int) -> Interval:
-        """Interval that contains the gap."""
-        return Interval.hull(self.ranges.of_gap(t, i, j) for t in self._states(s))
-
-    def _states(self, s: int) -> list[int]:
-        if self.start is None or s < self.start.size:
-            return [s]
-        found: list[int] = np.flatnonzero(self.start > 0).tolist()
-        return found

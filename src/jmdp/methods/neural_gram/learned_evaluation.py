@@ -24,8 +24,8 @@ from jmdp.models.coupling import Coupling
 from jmdp.results.calibration import Calibration, Judgement
 from jmdp.results.certificate import Outcome
 from jmdp.results.evaluation import Evaluation
-from jmdp.results.gaps.gap import html_of
 from jmdp.results.result import LearningCurve, labelled_arrays
+from jmdp.results.text import html_of
 from jmdp.simulators.rollouts.pair_walks import PairedRollouts, PairWalks, WalkPlan
 from jmdp.simulators.simulator import Simulator
 

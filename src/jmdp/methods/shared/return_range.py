@@ -6,6 +6,7 @@ Rewards of a model scaled for computation: divided by the power of two just abov
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,7 +16,7 @@ from jmdp.base.arrays import Floats, Scale
 from jmdp.base.interval import Interval
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
-from jmdp.statistics.drawn_evaluation import Support
+from jmdp.results.parts import ReturnRanges
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +42,7 @@ _ROUNDING = 2.0**-50
 """Upper bound on the rounding error of a sweep, relative to its summands."""
 
 
-class TableRange(Support):
+class TableRange(ReturnRanges):
     """Smallest and largest possible return of each coordinate of a table."""
 
     model: TabularJMDP
@@ -58,11 +59,6 @@ class TableRange(Support):
         """Interval that contains the return if the first action is also drawn."""
         drawn = np.flatnonzero(self.first_policy.probs[s] > 0)
         return Interval(-float(self._lowest[s, drawn].max()), float(self._highest[s, drawn].max()))
-
-    def of_gap(self, s: int, a: int, b: int) -> Interval:
-        """Interval that contains Z(s, a) − Z(s, b) under any coupling."""
-        one, other = self.of(s, a), self.of(s, b)
-        return one + Interval(-other.high, -other.low)
 
     @cached_property
     def _highest(self) -> Floats:
@@ -115,3 +111,33 @@ class ReturnRange(TableRange):
             if change <= _SETTLED * largest:
                 break
         return np.where(model.terminal[:, None], 0.0, action)
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyRanges(ReturnRanges):
+    """Ranges of the returns of policies and of their gaps, from each state and from a random start after the last."""
+
+    tables: Sequence[TableRange]  # of each policy
+    start: Floats | None = None  # [S]
+
+    def is_over(self, s: int) -> bool:
+        """True if no reward can follow from this state."""
+        return all(self.tables[0].is_over(t) for t in self._states(s))
+
+    def of(self, s: int, i: int) -> Interval:
+        """Interval that contains Z_i(s)."""
+        return Interval.hull(self.tables[i].of_drawn(t) for t in self._states(s))
+
+    def of_gap(self, s: int, i: int, j: int) -> Interval:
+        """Interval that contains Z_i(s) − Z_j(s) under any coupling."""
+        gaps = []
+        for t in self._states(s):
+            one, other = self.tables[i].of_drawn(t), self.tables[j].of_drawn(t)
+            gaps.append(one + Interval(-other.high, -other.low))
+        return Interval.hull(gaps)
+
+    def _states(self, s: int) -> list[int]:
+        if self.start is None or s < self.start.size:
+            return [s]
+        found: list[int] = np.flatnonzero(self.start > 0).tolist()
+        return found

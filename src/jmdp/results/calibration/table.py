@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jmdp.base.interval import Estimate
-from jmdp.base.rounding import value_and_ends
+from jmdp.base.rounding import counted
 from jmdp.results.calibration.bootstrap import CONFIDENCE
+from jmdp.results.text import lines, written
 
 if TYPE_CHECKING:
     from jmdp.results.calibration.record import Calibration
@@ -35,40 +35,29 @@ _OTHERS = {
 def calibration_table(record: Calibration) -> str:
     """Multi-line text: counts, verdicts, and a table of the estimates."""
     c = record
-    rows = [["", "value", "95% over states", "95% over rollouts"]]
+    rows = []
     for name, words in (_RATIOS | _OTHERS).items():
         estimate: Estimate | None = getattr(c, name)
-        if estimate is None:
-            continue
-        value, interval = _written(estimate)
-        near = ""
-        if name in _RATIOS:
-            near = _written(Estimate.within(estimate, c.over_rollouts(estimate)))[1]
-        rows.append([words, value, interval, near])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    states = "1 held-out state" if c.states == 1 else f"{c.states:,} held-out states"
-    seeds = f"seed{'s' * (len(c.seeds) > 1)} {', '.join(map(str, c.seeds))}"
-    lines = [f"Calibration on {c.gaps:,} gap{'s' * (c.gaps > 1)} in {states}, {c.rollouts} rollouts each ({seeds})"]
-    lines.append(f"Gap variances: {c.verdict.value}. Mean gaps: {c.mean_verdict.value}.")
-    for row in rows:
-        lines.append(_line(row, widths))
-    return "\n".join(lines)
+        if estimate is not None:
+            near = written(Estimate.within(estimate, c.over_rollouts(estimate))).interval if name in _RATIOS else ""
+            rows.append({"": words, "value, 95% over states": estimate, "95% over rollouts": near})
+    return "\n".join(
+        [
+            f"Calibration on {counted(c.gaps, 'gap')} in {held_out(c)}, {c.rollouts} rollouts each ({seeds(c)})",
+            f"Gap variances: {c.verdict.value}. Mean gaps: {c.mean_verdict.value}.",
+            *lines(rows),
+        ]
+    )
 
 
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    name, value, *intervals = row
-    cells = [f"{name:{widths[0]}}", f"{value:>{widths[1]}}"]
-    cells += [f"{text:{width}}" for text, width in zip(intervals, widths[2:], strict=True)]
-    return "  ".join(cells).rstrip()
+def held_out(record: Calibration) -> str:
+    """The number of states in words."""
+    return counted(record.states, "held-out state")
 
 
-def _written(estimate: Estimate) -> tuple[str, str]:
-    """Value and interval, rounded to two significant digits of the error; the ends are rounded outwards."""
-    if math.isnan(estimate):
-        return "—", ""
-    if not math.isfinite(estimate.high - estimate.low):
-        return f"{float(estimate):.4g}", "unavailable"
-    return value_and_ends(estimate)
+def seeds(record: Calibration) -> str:
+    """The seeds in words."""
+    return f"seed{'s' * (len(record.seeds) > 1)} {', '.join(map(str, record.seeds))}"
 
 
 def calibration_dict(record: Calibration) -> dict[str, object]:

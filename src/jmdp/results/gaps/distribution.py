@@ -29,6 +29,7 @@ from jmdp.results.gaps.canonical import (
     shortfall_below,
     up,
 )
+from jmdp.results.text import confidence, facts
 
 Chance = Callable[[Fraction, MomentBox, Sequence[int]], Interval]
 """Function that bounds P(X ≤ x), from polynomials of twice these degrees."""
@@ -273,19 +274,11 @@ class Distribution(arrays.FrozenArrays):
     @property
     def confidence_text(self) -> str:
         """Confidence of the band as text, or 'certified' if it is certain."""
-        return (
-            "certified"
-            if self.confidence is None
-            else f"band at {rounding.confidence_percent(self.confidence)} confidence"
-        )
+        return f"{'band at ' * (self.confidence is not None)}{confidence(self.confidence)}"
 
     def __repr__(self) -> str:
-        lines = [
-            f"{self._sentence()} ({self.confidence_text})",
-            f"  {'outer bounds':<14} {_ends(self.support)}",
-            *(f"  {name:<14} {value}" for name, value in self._shown().items()),
-        ]
-        return "\n".join(lines)
+        named = {"outer bounds": _ends(self.support), **self._shown()}
+        return "\n".join([f"{self._sentence()} ({self.confidence_text})", *facts(named, 14)])
 
     def _sentence(self) -> str:
         low, high, mean = (_stated(x) for x in (self.quantile(0.05), self.quantile(0.95), self.mean))

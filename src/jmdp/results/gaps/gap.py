@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from html import escape
 
 import numpy as np
 
@@ -21,7 +20,8 @@ from jmdp.base.settings import number, number_or_infinity, whole_number
 from jmdp.errors import UnavailableError
 from jmdp.models.coupling import Coupling
 from jmdp.results.gaps.distribution import GapDistribution
-from jmdp.results.result import Quantity, who_gives, wrapped
+from jmdp.results.result import Quantity, who_gives
+from jmdp.results.text import NO_BOUNDS, confidence, facts, html_of, wrapped
 
 
 def correlations(covariance: Floats, floor: Floats) -> Floats:
@@ -58,22 +58,20 @@ def gap_text(gap: Gap) -> str:
         distribution = gap.distribution()
     except UnavailableError:
         distribution = None
-    lines = [
-        wrapped(sentence(gap, distribution)),
-        f"  gap          Z({gap.first}) − Z({gap.second}), {type(gap.coupling).__name__} coupling, {_trust(gap)}",
-        f"  mean         {_shown(gap.mean, gap.mean_interval)}",
-        f"  std          {_shown(gap.std, gap.std_interval)}",
-        f"  correlation  {_shown(gap.correlation, gap.correlation_interval)}",
-    ]
+    named: dict[str, object] = {
+        "gap": f"Z({gap.first}) − Z({gap.second}), {type(gap.coupling).__name__} coupling, {_trust(gap)}",
+        "mean": _shown(gap.mean, gap.mean_interval),
+        "std": _shown(gap.std, gap.std_interval),
+        "correlation": _shown(gap.correlation, gap.correlation_interval),
+    }
     if distribution is not None:
-        lines.append(f"  P(gap > 0)   {distribution.superiority()}")
-        lines.append(f"  P(gap < 0)   {distribution.inferiority()}")
+        named |= {"P(gap > 0)": distribution.superiority(), "P(gap < 0)": distribution.inferiority()}
     elif gap.mean_interval is not None and gap.std_interval is not None and gap.inferiority_bound() < 1:
         bound = rounding.at_most(gap.inferiority_bound())
-        lines.append(
-            f"  P(gap ≤ 0)   not computed; certainly at most {bound} by mean and std. ExactDistribution() computes it"
+        named["P(gap ≤ 0)"] = (
+            f"not computed; certainly at most {bound} by mean and std. ExactDistribution() computes it"
         )
-    return "\n".join(lines)
+    return "\n".join([wrapped(sentence(gap, distribution)), *facts(named)])
 
 
 def sentence(gap: Gap, distribution: GapDistribution | None) -> str:
@@ -122,20 +120,13 @@ def _by(distribution: GapDistribution, more: bool) -> str:
 
 
 def _certainty(gap: Gap) -> str:
-    if gap.confidence is None:
-        return "certified"
-    return f"{rounding.confidence_percent(gap.confidence)} confidence" + ", large-sample" * gap.large_sample
+    return confidence(gap.confidence, gap.large_sample)
 
 
 def _trust(gap: Gap) -> str:
     if gap.mean_interval is None:
-        return "estimates without error bounds"
-    if gap.confidence is None:
-        return "certified"
-    return (
-        f"each interval at {rounding.confidence_percent(gap.confidence)} confidence"
-        + " (large-sample)" * gap.large_sample
-    )
+        return NO_BOUNDS
+    return f"{'each interval at ' * (gap.confidence is not None)}{_certainty(gap)}"
 
 
 def _shown(value: float, interval: Interval | None) -> str:
@@ -145,12 +136,6 @@ def _shown(value: float, interval: Interval | None) -> str:
     if interval is None:
         return f"{value:.6g} (estimate without an interval)"
     return rounding.plus_minus(Estimate.within(value, interval))
-
-
-def html_of(text: str) -> str:
-    """For notebooks: the sentence as a paragraph, the indented lines below it as they are printed."""
-    first, indent, rest = text.partition("\n  ")
-    return f"<p>{escape(first)}</p><pre>{escape(indent[1:] + rest)}</pre>"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jmdp.base.interval import Estimate
-from jmdp.base.rounding import confidence_percent, percentages, significant, supported, typeset
+from jmdp.base.rounding import significant, supported, typeset, whole_percent
 from jmdp.comparisons.comparison import Comparison
+from jmdp.comparisons.comparison_table import sample_size
 from jmdp.comparisons.policy_comparison import RunComparison, RunComparisons
 from jmdp.models.coupling import Independent
 from jmdp.results.certificate import Outcome
+from jmdp.results.text import confidence
 from jmdp.show.plots.spread_bars import INDEPENDENT, INDEPENDENT_LABEL, SHARED, Spread, bar_limits, draw_bar
 from jmdp.show.plots.style import (
     COLOURS,
@@ -131,13 +133,7 @@ def _beside_baseline(baseline: str, others: list[str], gaps: list[float], sure: 
 
 def caption(c: Comparison) -> str:
     """Sample size, seed, confidence, coupling, and how the comparison ended."""
-    least, most = min(c.counts.values()), max(c.counts.values())
-    count = f"{most:,}" if least == most else f"{least:,} to {most:,}"
-    first = (
-        f"{count} {c.wording.run}s of each {c.summary.labels.kind}",
-        f"seed {c.seed}",
-        f"{confidence_percent(c.confidence)} confidence{', large-sample' if c.summary.return_range is None else ''}",
-    )
+    first = sample_size(c), f"seed {c.seed}", confidence(c.confidence, c.summary.return_range is None)
     second = (
         f"{type(c.summary.coupling).__name__} coupling",
         "stopped: " * (not c.outcome.successful) + c.outcome.name.lower().replace("_", " "),
@@ -338,9 +334,8 @@ def _draw_chances(axes: Axes, rows: list[_Row], words: ChartLabels, runs: str) -
     for y, row in enumerate(rows, start=1):
         parts = (float(row.better), row.tie, float(row.worse))
         start, outside = 0.0, []
-        for part, text, (fill, colour), word in zip(
-            parts, percentages(parts), _PARTS, ("better", "tie", "worse"), strict=True
-        ):
+        for part, (fill, colour), word in zip(parts, _PARTS, ("better", "tie", "worse"), strict=True):
+            text = whole_percent(part)
             axes.barh(y, part, left=start, height=0.72, color=fill, edgecolor="white", linewidth=0.8)
             if part >= _FITS:
                 axes.text(start + part / 2, y - 0.12, text, ha="center", va="center", color=colour, fontsize=SMALL,

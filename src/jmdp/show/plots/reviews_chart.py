@@ -9,7 +9,8 @@ import numpy as np
 
 from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate
-from jmdp.base.rounding import confidence_percent, percent, plus_minus, significant, typeset
+from jmdp.base.rounding import confidence_percent, plus_minus, significant, typeset
+from jmdp.results.text import percent
 from jmdp.reviews.reviews import Reviews
 from jmdp.show.plots.comparison_chart import plain
 from jmdp.show.plots.review_chart import axis_limits, finite_ends, thinned
@@ -60,11 +61,7 @@ def reviews_chart(reviews: Reviews, *, title: str | None = None) -> Figure:
 
 def _summary(reviews: Reviews) -> str:
     share = reviews.shares["luck"]
-    if math.isnan(share):
-        spread = "all returns are equal"
-    else:
-        size = percent(share) if share.has_interval else f"{100 * float(share):.0f}%"
-        spread = f"luck is {size} of the variance of returns"
+    spread = "all returns are equal" if math.isnan(share) else f"luck is {percent(share)} of the variance of returns"
     return f"{len(reviews):,} episodes: {typeset(spread)}"
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jmdp.base.arrays import Booleans, Floats, Integers
+from jmdp.base.rounding import counted
 from jmdp.base.settings import cut
 from jmdp.errors import UnavailableError
 from jmdp.results.certificate import Outcome
@@ -72,7 +73,7 @@ def study_gaps(study: Study, *, title: str | None = None) -> Figure:
     clear_spines(axes)
     _add_legend(figure, leader, decided, study)
     known = f"Leading {study.alternative} and gap to the runner-up in {len(best):,} of "
-    known += _states(study.progress.states)
+    known += counted(study.progress.states, "state")
     figure.suptitle(wrapped(title or known, 60), fontsize=11)
     return figure
 
@@ -95,16 +96,12 @@ def _add_legend(figure: Figure, leader: Integers, decided: Booleans, study: Stud
         if kind.any():
             handles.append(point(f"{label} ({kind.sum():,})", "black", filled))
     if failed:
-        handles.append(Line2D([], [], linestyle="", label=f"failed, not shown: {_states(failed)}"))
+        handles.append(Line2D([], [], linestyle="", label=f"failed, not shown: {counted(failed, 'state')}"))
     columns = legend_columns([str(handle.get_label()) for handle in handles], WIDTH - 1.6)
     rows = -(-len(handles) // columns)
     figure.set_figheight(figure.get_figheight() + 0.2 * max(0, rows - 3))
     figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False, fontsize=SMALL,
                   columnspacing=1.3, handletextpad=0.4)  # fmt: skip
-
-
-def _states(count: int) -> str:
-    return f"{count:,} state{'s' * (count != 1)}"
 
 
 def _marker_size(states: int) -> float:

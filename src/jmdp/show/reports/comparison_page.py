@@ -10,9 +10,19 @@ from jmdp.base.interval import Verdict
 from jmdp.base.rounding import confidence_percent, plus_minus, typeset
 from jmdp.base.settings import cut
 from jmdp.comparisons.comparison import ActionComparison, Comparison, WholeComparison
-from jmdp.comparisons.comparison_table import assumptions, effort, eliminated, stopped, titles, unvaried
+from jmdp.comparisons.comparison_table import (
+    assumptions,
+    earlier_randomness,
+    effort,
+    eliminated,
+    sample_size,
+    stopped,
+    titles,
+    unvaried,
+)
 from jmdp.comparisons.policy_comparison import PolicyComparison, RunComparison, RunComparisons
 from jmdp.results.certificate import Outcome
+from jmdp.results.text import confidence, percent
 from jmdp.show.plots.comparison_chart import comparison_chart
 from jmdp.show.reports.page import (
     MOST_DRAWN,
@@ -85,6 +95,7 @@ def _rows(c: Comparison, titled: Sequence[str]) -> list[dict[str, Any]]:
     rows = []
     for other in c.ranked:
         row = found[other] | _measure(c)
+        row |= {part: percent(row[part]) for part in (*titles(c)[3:5], "win rate")}
         row |= dict(zip(titled, [row.pop(part) for part in titles(c)], strict=True))
         if other == c.reference:
             row[c.summary.labels.kind] = f"{name(other)} ({_role(c)})"
@@ -193,12 +204,10 @@ def _decided(c: Comparison) -> bool | None:
 def _sampling(result: Comparison | RunComparisons) -> str:
     """Number of samples, seed and confidence."""
     c = next(iter(result.values())) if isinstance(result, RunComparisons) else result
-    least, most = min(c.counts.values()), max(c.counts.values())
-    n = f"{most:,}" if least == most else f"{least:,} to {most:,}"
-    said = f"n = {n} {c.wording.run}{'s' * (most > 1)} of each {c.summary.labels.kind}, seed {c.seed}"
+    said = f"n = {sample_size(c)}, seed {c.seed}"
     if c.summary.certain:
         return f"{said}, no random numbers were used"
-    said += f", {confidence_percent(c.confidence)} confidence{'' if c.summary.return_range else ' (large-sample)'}"
+    said += f", {confidence(c.confidence, c.summary.return_range is None)}"
     if isinstance(result, RunComparisons):
         said += f": of each measure, so that all hold jointly at {confidence_percent(result.confidence)}"
     return said
@@ -240,12 +249,7 @@ def _gain(c: WholeComparison) -> str:
 
 
 def _trust(c: Comparison) -> list[str]:
-    said = [*assumptions(c), *unvaried(c), *eliminated(c)]
-    if c.outcome in (Outcome.ONE_FUTURE, Outcome.DETERMINISTIC):
-        said.append(
-            "if the simulator is deterministic from this state, the means are exact; if its randomness was drawn "
-            "earlier, or changes the return too rarely, other returns are possible"
-        )
+    said = [*assumptions(c), *unvaried(c), *eliminated(c), *earlier_randomness(c)]
     if c.margin is not None:
         said.append(
             "the verdict on the margin uses wider intervals than the table of means: they allow for an unseen event "

@@ -11,11 +11,11 @@ from jmdp.base.labels import Label
 from jmdp.base.rounding import at_most, confidence_percent
 from jmdp.errors import UnavailableError
 from jmdp.results.certificate import Outcome
-from jmdp.results.evaluation import Evaluation
-from jmdp.results.evaluation_text import origin
+from jmdp.results.evaluation import Evaluation, origin
 from jmdp.results.gaps.distribution import GapDistribution
 from jmdp.results.gaps.gap import Gap
 from jmdp.results.gaps.gap import sentence as gap_sentence
+from jmdp.results.text import Written
 from jmdp.show.plots.gap_chart import gap_chart
 from jmdp.show.reports.page import (
     MOST_DRAWN,
@@ -23,7 +23,6 @@ from jmdp.show.reports.page import (
     Again,
     Cell,
     Figure,
-    Number,
     Page,
     Table,
     again,
@@ -105,7 +104,7 @@ def _tables(e: Evaluation, s: int, ranked: Sequence[int], gaps: Sequence[Gap]) -
     kind, A, rows, where = e.actions.kind, e.actions.size, e.rows(), _where(e, s)
     here, others = [rows[s * A + a] for a in ranked], rows[: s * A] + rows[(s + 1) * A :]
     title = f"Returns from {where}" + ", then from the other states" * bool(others)
-    returns = Table.of_rows([*here, *others], list(rows[0]), certain=certain, title=title, note=note)
+    returns = Table.of_rows([*here, *others], list(rows[0]), title=title, note=note)
     if not gaps:
         return [returns]
     best = name(gaps[0].first, 40)
@@ -126,7 +125,7 @@ def _tables(e: Evaluation, s: int, ranked: Sequence[int], gaps: Sequence[Gap]) -
         for gap, value in zip(gaps, chances, strict=True)
     ]
     title = f"{best} minus each other {kind}, from {where}"
-    return [Table.of_rows(found, columns, certain=certain, title=title, note=note, words=words), returns]
+    return [Table.of_rows(found, columns, title=title, note=note, words=words), returns]
 
 
 def _no_better(gap: Gap) -> Cell:
@@ -136,7 +135,7 @@ def _no_better(gap: Gap) -> Cell:
         return found.cdf(0.0)
     if gap.mean_interval is None or gap.std_interval is None:
         return ""
-    return Number(f"≤ {at_most(gap.inferiority_bound(), 3)}", None, exact=True)
+    return Written(f"≤ {at_most(gap.inferiority_bound(), 3)}")
 
 
 def _found(e: Evaluation) -> list[tuple[str, str]]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from jmdp.base.interval import Estimate
 from jmdp.base.settings import short
 from jmdp.results.calibration import Calibration, Judgement
+from jmdp.results.calibration.table import held_out, seeds
+from jmdp.results.text import written
 from jmdp.show.plots.calibration_scatter import calibration_scatter
 from jmdp.show.reports.page import (
     Again,
@@ -15,7 +17,6 @@ from jmdp.show.reports.page import (
     Table,
     again,
     coupling_words,
-    estimate,
     name,
     sentence,
     settings,
@@ -50,7 +51,7 @@ def page(result: LearnedEvaluation | Calibration, command: str | None = None) ->
     if isinstance(result, Calibration):
         return Page(
             kind="Calibration of learned gaps",
-            question=f"Do learned gaps agree with simulated ones in {_states(result)} that were not used for training?",
+            question=f"Do learned gaps agree with simulated ones in {held_out(result)} that were not used for training?",
             sampling=_sampled(result),
             again=_calibrated(result, command),
             **_judged(result),
@@ -97,10 +98,10 @@ def _judged(c: Calibration) -> dict[str, Any]:
         "Simulated gaps are cut at the horizon of the rollouts.",
     ]
     if c.states < 30:
-        trust.append(f"{_states(c)} are few: intervals over states may be too narrow.")
-    simulated = f"{c.gaps:,} gaps in {_states(c)}, {c.rollouts:,} rollouts each under shared randomness"
+        trust.append(f"{held_out(c)} are few: intervals over states may be too narrow.")
+    simulated = f"{c.gaps:,} gaps in {held_out(c)}, {c.rollouts:,} rollouts each under shared randomness"
     return {
-        "verdict": f"In {_states(c)}, learned gap variances are {_words(c.verdict)} and learned mean gaps are "
+        "verdict": f"In {held_out(c)}, learned gap variances are {_words(c.verdict)} and learned mean gaps are "
         f"{_words(c.mean_verdict)} (95% confidence).",
         "decided": decided,
         "figures": [Figure.of(calibration_scatter(c), "Each point is the gap of two actions in a held-out state.")],
@@ -119,17 +120,12 @@ def _calibrated(c: Calibration, command: str | None) -> Again:
     return again(command, given, "learned.calibrate", [*seed, *settings(states=c.states, rollouts=c.rollouts)])
 
 
-def _states(c: Calibration) -> str:
-    return "1 held-out state" if c.states == 1 else f"{c.states:,} held-out states"
-
-
 def _words(verdict: Judgement) -> str:
     return "not judged, because nothing varied" if verdict is Judgement.NOTHING_VARIED else verdict.value
 
 
 def _sampled(c: Calibration) -> str:
-    seeds = f"seed{'s' * (len(c.seeds) > 1)} {', '.join(map(str, c.seeds))}"
-    return f"n = {c.rollouts:,} rollouts of each of {c.gaps:,} gaps in {_states(c)}, {seeds}, 95% confidence"
+    return f"n = {c.rollouts:,} rollouts of each of {c.gaps:,} gaps in {held_out(c)}, {seeds(c)}, 95% confidence"
 
 
 def _table(c: Calibration) -> Table:
@@ -139,8 +135,8 @@ def _table(c: Calibration) -> Table:
         value: Estimate | None = getattr(c, key)
         if value is None:
             continue
-        near = estimate(Estimate.within(float(value), c.over_rollouts(value))).interval if key in _RATIOS else None
-        rows.append({"quantity": words, over_states: value, over_rollouts: near or ""})
+        near = written(Estimate.within(float(value), c.over_rollouts(value))).interval if key in _RATIOS else ""
+        rows.append({"quantity": words, over_states: value, over_rollouts: near})
     return Table.of_rows(
         rows,
         ["quantity", over_states, over_rollouts],

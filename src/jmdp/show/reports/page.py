@@ -13,14 +13,13 @@ from __future__ import annotations
 import ast
 import base64
 import io
-import math
 import os
 import platform
 import re
 import unicodedata
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from importlib import import_module
 from pathlib import Path
@@ -35,6 +34,7 @@ from jmdp.base.whole_files import whole_file
 from jmdp.errors import FileError, MissingExtraError, SettingsError
 from jmdp.files.opening import path_text
 from jmdp.models.coupling import Coupling
+from jmdp.results.text import UNDEFINED, Written, written
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -162,29 +162,8 @@ def later(said: str) -> str:
     return f"...,  # {comment(said)}"
 
 
-@dataclass(frozen=True)
-class Number:
-    """A cell with a number and its interval, as text."""
-
-    value: str
-    interval: str | None  # None: an estimate without an interval
-    exact: bool = False  # no error at all, so that there is no interval to show
-
-
-Cell = str | Estimate | Number
+Cell = str | Estimate | Written
 """A cell of a table. An estimate is printed with its interval, rounded outwards."""
-
-
-def _cell(value: Any, certain: bool) -> Cell:
-    """An entry of a row: an estimate, a number without error, or a text."""
-    if isinstance(value, Estimate):
-        digits = rounding.supported_digits(value, 6) if certain and not math.isnan(value) else None
-        return value if digits is None else Number(rounding.typeset(f"{float(value):.{digits}g}"), None, exact=True)
-    if isinstance(value, float):
-        return Number(rounding.significant(value, 4), None, exact=True)
-    if isinstance(value, Number):
-        return value
-    return f"{value:,}" if isinstance(value, int) else name(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,26 +177,27 @@ class Table:
     words: Mapping[str, str] = field(default_factory=dict)  # what columns mean
 
     @classmethod
-    def of_rows(
-        cls, rows: Sequence[Mapping[str, Any]], columns: Sequence[str], *, certain: bool = False, **more: Any
-    ) -> Table:
-        """These columns of the `rows()` of a result, a cell is empty where a row has none; `more` are other fields.
-
-        With `certain`, intervals contain their numbers for certain, and are left out where all of one rounds to the
-        same six digits.
-        """
-        shown = [[_cell(row.get(column, ""), certain) for column in columns] for row in rows[:MOST_ROWS]]
+    def of_rows(cls, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None, **more: Any) -> Table:
+        """These columns of the `rows()` of a result, a cell is empty where a row has none; `more` are other fields."""
+        chosen = list(rows[0]) if columns is None else columns
+        shown = [[_cell(row.get(column, "")) for column in chosen] for row in rows[:MOST_ROWS]]
         left = (
             "" if len(rows) <= MOST_ROWS else f" The first {MOST_ROWS} of {len(rows):,} rows; to_dataframe() has all."
         )
         note = more.pop("note", "") + left
-        return cls(columns=[name(column, 60) for column in columns], rows=shown, note=note, **more)
+        return cls(columns=[name(column, 60) for column in chosen], rows=shown, note=note, **more)
 
     def unbounded(self, column: int) -> bool:
         """True if no number of a column has an interval, so that its title says it once for all."""
-        found = [number(row[column]) for row in self.rows]
-        known = [part for part in found if part is not None and not part.exact]
-        return bool(known) and all(part.interval is None for part in known)
+        found = [part for row in self.rows if (part := number(row[column])) is not None and part != UNDEFINED]
+        return bool(found) and not any(part.exact or part.interval for part in found)
+
+
+def _cell(value: Any) -> Cell:
+    """An entry of a row: a number with or without an interval, or a text."""
+    if isinstance(value, str):
+        return name(value)
+    return value if isinstance(value, Written) else str(written(value)) if isinstance(value, int) else written(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -307,23 +287,12 @@ def render(page: Page) -> str:
     return environment.get_template(page.template).render(page=page, versions=versions(), **page.extra)
 
 
-def number(cell: Cell) -> Number | None:
+def number(cell: Cell) -> Written | None:
     """The parts of a cell with a number; None for a text."""
-    if isinstance(cell, Estimate):
-        return estimate(cell)
-    return cell if isinstance(cell, Number) else None
-
-
-def estimate(value: Estimate, digits: int = 6) -> Number:
-    """A number with its interval to the digits that the interval supports, the ends rounded outwards."""
-    if math.isnan(value):
-        return Number("–", None, exact=True)
-    if not value.has_interval:
-        return Number(rounding.significant(value, 3), None)
-    if value.low == value.high:
-        return Number(rounding.typeset(f"{float(value):.6g}"), None, exact=True)
-    middle, ends = rounding.value_and_ends(value, digits)
-    return Number(rounding.typeset(middle), rounding.typeset(ends))
+    if isinstance(cell, str):
+        return None
+    parts = written(cell)
+    return replace(parts, value=rounding.typeset(parts.value), interval=rounding.typeset(parts.interval))
 
 
 def visible(text: str) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from jmdp.base.rounding import confidence_percent
+from jmdp.base.rounding import between, counted
+from jmdp.results.text import confidence
 from jmdp.reviews.decision import MISTAKE, RIGHT
 from jmdp.reviews.review import Review
-from jmdp.reviews.review_text import episode_notes, notes
+from jmdp.reviews.review_text import episode_notes, luck_cell, notes, regret_cell
 from jmdp.reviews.reviews import Reviews
 from jmdp.reviews.trajectory import Replay
 from jmdp.show.plots.review_chart import review_chart
@@ -18,8 +19,6 @@ from jmdp.show.reports.review_parts import (
     again_of,
     futures,
     is_replayed,
-    luck_cell,
-    regret_cell,
     short_title,
     split,
 )
@@ -62,9 +61,8 @@ def _sampled(r: Review) -> str:
         return f"estimates, no intervals; seed {r.seed}"
     if not _is_random(r):
         return f"n = 1 rollout of each action from each state, exact because nothing is random there; seed {r.seed}"
-    many = f"{min(counts):,} to {max(counts):,}" if min(counts) < max(counts) else f"{max(counts):,}"
-    each = f"n = {many} rollouts of each action from each state"
-    return f"{each}, seed {r.seed}, {confidence_percent(r.confidence)} confidence, large-sample intervals"
+    each = f"n = {between(min(counts), max(counts))} rollouts of each action from each state"
+    return f"{each}, seed {r.seed}, {confidence(r.confidence, large_sample=True)}"
 
 
 def _is_random(r: Review) -> bool:
@@ -190,8 +188,7 @@ def _several_page(reviews: Reviews, command: str | None) -> Page:
 def _sampled_episodes(reviews: Reviews) -> str:
     """n, seed and confidence."""
     r = reviews.first
-    confidence = f"{confidence_percent(r.confidence)} confidence, large-sample intervals"
-    return f"n = {len(reviews):,} episodes, seed {r.seed}, {confidence}"
+    return f"n = {counted(len(reviews), 'episode')}, seed {r.seed}, {confidence(r.confidence, large_sample=True)}"
 
 
 def _figure_of_several(reviews: Reviews) -> Figure:

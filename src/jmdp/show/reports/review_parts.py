@@ -12,16 +12,14 @@ import numpy as np
 
 from jmdp.base.interval import Estimate
 from jmdp.base.rounding import significant, typeset
+from jmdp.results.text import UNDEFINED, Written, shown
 from jmdp.reviews.decision import MISTAKE, NONE, Decision
 from jmdp.reviews.review import Review
-from jmdp.reviews.review_text import shown
 from jmdp.reviews.trajectory import Replay, Trajectory, discounted
 from jmdp.show.plots.futures_chart import futures_chart
 from jmdp.show.reports.page import (
     Again,
-    Cell,
     Figure,
-    Number,
     Table,
     again,
     later,
@@ -30,16 +28,6 @@ from jmdp.show.reports.page import (
     short_name,
 )
 from jmdp.show.reports.review_pictures import Picture, Pictures
-
-
-def regret_cell(value: Estimate) -> Cell:
-    """A regret, which is never negative: without an upper end it has no interval."""
-    return value if math.isfinite(value.high) else Number(significant(value, 3), None)
-
-
-def luck_cell(one: Decision) -> Cell:
-    """Luck, 0 where nothing was random."""
-    return Number("0", None, exact=True) if one.fortune == NONE else one.luck
 
 
 def short_title(simulator: str) -> str:
@@ -147,11 +135,11 @@ def is_replayed(review: Review) -> bool:
     return review.replayed is not None or isinstance(review.replay, Replay)
 
 
-def in_this_luck(review: Review, step: int, action: int) -> Number:
+def in_this_luck(review: Review, step: int, action: int) -> Written:
     """What an action would have earned in the luck of the episode: a number without error."""
     if not is_replayed(review):
-        return Number("–", None, exact=True)
-    return Number(significant(float(review.hindsight[step - review.first, action]), 4), None, exact=True)
+        return UNDEFINED
+    return Written(significant(float(review.hindsight[step - review.first, action]), 4))
 
 
 def _future(r: Review, one: Decision) -> Future:
@@ -258,7 +246,7 @@ def split(r: Review) -> list[dict[str, Any]]:
     """Expectation + skill + luck = return, as rows of a table."""
     over = r.final.low == r.final.high == 0
     earned = f"{with_interval(r.earned)} was earned, and {with_interval(r.final)} is the value of the last state"
-    total = Number(with_interval(r.total), None, exact=True) if over else r.total
+    total = Written(with_interval(r.total)) if over else r.total
     luck = "negligible" if r.exact else "nothing was random"
     if any(one.fortune != NONE for one in r.decisions):
         luck = "what chance added"

@@ -8,10 +8,11 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from jmdp.base.interval import Estimate
-from jmdp.base.rounding import confidence_percent, typeset, with_ends
+from jmdp.base.rounding import between, confidence_percent, counted, typeset
 from jmdp.base.settings import cut, short
 from jmdp.errors import UnavailableError
 from jmdp.results.certificate import Outcome
+from jmdp.results.text import percent, shown
 from jmdp.show.reports.page import Again, Figure, Page, Table, again, later, settings
 from jmdp.statistics.assumptions import Assumptions
 from jmdp.studies.study import Study
@@ -48,7 +49,7 @@ def page(study: Study, command: str | None = None) -> Page:
 
 def _question(study: Study) -> str:
     names, count = cut(", ".join(study.alternatives), 160), len(study.alternatives)
-    where = f"{_states(study.progress.states)} of {cut(study._folder.header['simulator'], 80)}"
+    where = f"{counted(study.progress.states, 'state')} of {cut(study._folder.header['simulator'], 80)}"
     if study.alternative == "policy":
         return f"Which of {count} policies ({names}) is best from each of {where} on?"
     policy = cut(study._folder.header["policy"], 80)
@@ -59,8 +60,8 @@ def _question(study: Study) -> str:
 def _verdict(study: Study, best: pd.DataFrame) -> str:
     progress, confidence, compared = study.progress, _confidence(study), len(best)
     if not compared:
-        return f"No state could be compared: {_states(progress.failed)} failed."
-    parts = [f"The best {study.alternative} is known in {progress.decided:,} of {_states(progress.states)}"]
+        return f"No state could be compared: {counted(progress.failed, 'state')} failed."
+    parts = [f"The best {study.alternative} is known in {progress.decided:,} of {counted(progress.states, 'state')}"]
     near, within = progress.outcomes.get(Outcome.GOOD_ENOUGH.name, 0), study.settings.get("indifference")
     if near and within is not None:
         some = "all" if near == progress.decided else f"{near:,}"
@@ -75,7 +76,7 @@ def _verdict(study: Study, best: pd.DataFrame) -> str:
     first = best.iloc[0]
     if math.isfinite(first["gap"]):
         pair = f"{cut(first['leader'], 40)} over {cut(first['runner_up'], 40)}"
-        gap = typeset(with_ends(_estimate(first, "gap"), digits=6))
+        gap = typeset(shown(_estimate(first, "gap")))
         parts.append(f"the largest gap is {gap}, of {pair} in state {cut(first['state'], 60)}")
     return "; ".join(parts) + "."
 
@@ -85,11 +86,10 @@ def _sampling(study: Study, best: pd.DataFrame) -> str:
     if confidence is None:
         return f"Nothing was sampled: the intervals are certified. Seed {short(seed)} (not used)."
     least, most = (n.min(), n.max()) if len(n) else (0, 0)
-    size = f"n = {least:,.0f} to {most:,.0f}" if least < most else f"n = {most:,.0f}"
     return (
-        f"{size} paired rollouts of the leader in a state, {n.sum():,.0f} in all states; seed {short(seed)}, from "
-        "which each state has a key of its own; intervals at "
-        f"{confidence_percent(confidence)} confidence for each state."
+        f"n = {between(least, most)} paired rollouts of the leader in a state, {n.sum():,.0f} in all states; seed "
+        f"{short(seed)}, from which each state has a key of its own; intervals at {confidence_percent(confidence)} "
+        "confidence for each state."
     )
 
 
@@ -108,7 +108,7 @@ def _largest(study: Study, best: pd.DataFrame) -> list[Table]:
             "leader": row["leader"],
             "gap to the runner-up": _estimate(row, "gap"),
             "runner-up": row["runner_up"] or "–",
-            "P(better)": _estimate(row, "better"),
+            "P(better)": percent(_estimate(row, "better")),
             mean: _estimate(row, "mean"),
             "n": "–" if math.isnan(row["n"]) else int(row["n"]),
             "outcome": f"{'decided' if row['decided'] else 'undecided'} ({row['outcome']})",
@@ -117,7 +117,7 @@ def _largest(study: Study, best: pd.DataFrame) -> list[Table]:
     ]
     if not rows:
         return []
-    left = f"{_states(len(best) - len(rows))} with smaller or unknown gaps are left out; study.best() has all."
+    left = f"{counted(len(best) - len(rows), 'state')} with smaller or unknown gaps are left out; study.best() has all."
     words = {
         "gap": "mean return of the leader, which has the largest one, minus that of the runner-up",
         "P(better)": "how often the leader earns more than the runner-up under the same randomness",
@@ -150,7 +150,7 @@ def _failures(study: Study) -> list[Table]:
         "study.failures() has the whole tracebacks. jmdp.compare in such a state, with its key as the seed, raises the "
         f"error again.{more}"
     )
-    return [Table.of_rows(rows, list(rows[0]), title=f"{_states(len(failed))} failed", note=note)]
+    return [Table.of_rows(rows, list(rows[0]), title=f"{counted(len(failed), 'state')} failed", note=note)]
 
 
 def _last_line(error: str | None) -> str:
@@ -230,7 +230,3 @@ def _confidence(study: Study) -> float | None:
     confidence = study.settings.get("confidence")
     certified = study.settings.get("tolerance") is not None
     return float(confidence) if isinstance(confidence, (int, float)) and not certified else None
-
-
-def _states(count: int) -> str:
-    return f"{count:,} state{'s' * (count != 1)}"

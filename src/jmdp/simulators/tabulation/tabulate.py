@@ -14,7 +14,7 @@ from jmdp.base.arrays import Floats
 from jmdp.base.labels import is_unicode
 from jmdp.base.machine import interruptible
 from jmdp.base.progress import count_bar
-from jmdp.base.rounding import at_most
+from jmdp.base.rounding import at_most, counted
 from jmdp.base.settings import probability, whole
 from jmdp.errors import SettingsError, SimulatorError
 from jmdp.models.coupling import Local
@@ -196,17 +196,13 @@ def _of_simulator(
 def _notes(search: Exploration, settings: _TabulationSettings) -> list[str]:
     """How the states and starts were found."""
     S, sampled = len(search.states), len(search.counts)
-    notes = [f"{_count(S - sampled)} enumerated: all values of their draws"] if sampled < S else []
+    notes = [f"{counted(S - sampled, 'state')} enumerated: all values of their draws"] if sampled < S else []
     for reason, count in search.reasons.most_common(3):
-        notes.append(f"{_count(count)} sampled with {settings.samples:,} shocks each, because {reason}")
+        notes.append(f"{counted(count, 'state')} sampled with {settings.samples:,} shocks each, because {reason}")
     if search.start_counts is not None:
         rare = at_most(-np.log(1 - settings.confidence) / search.start_counts, 1)
         notes.append(f"starts sampled {search.start_counts:,} times; a start rarer than {rare} may be missing")
     return notes
-
-
-def _count(states: int) -> str:
-    return f"{states:,} state{'s' * (states != 1)}"
 
 
 def _of_lazy(lazy: LazyJMDP, starts: Any, settings: _TabulationSettings, progress: bool) -> Tabulation:
