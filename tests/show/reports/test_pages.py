@@ -20,7 +20,8 @@ import jmdp
 from jmdp.base.interval import Estimate
 from jmdp.base.rounding import plus_minus
 from jmdp.errors import FileError, MissingExtraError, SettingsError
-from jmdp.show.reports.page import MOST_ROWS, Number, Page, Table, estimate, number, page_of, render, sentence, write
+from jmdp.results.text import Written, percent
+from jmdp.show.reports.page import MOST_ROWS, Page, Table, number, page_of, render, sentence, write
 from registry.results import CASE, PAGES, Case, Walk, kinds, learned, made, saved
 
 ALIKE = ("evaluation MonteCarlo", "comparison compare_policies", "comparison compare_runs, one number", "calibration")
@@ -215,7 +216,7 @@ def test_the_rows_of_a_comparison_are_in_its_tables(kind):
         own = row[c.summary.labels.kind] == c.reference
         for column, value in row.items():
             if isinstance(value, Estimate) and (not own or column.startswith("mean")):
-                assert repr(estimate(value)) in cells, column
+                assert repr(number(value)) in cells or repr(number(percent(value))) in cells, column
 
 
 def test_each_of_several_measures_has_one_line_of_verdict():
@@ -321,23 +322,18 @@ def test_a_file_that_cannot_be_written(tmp_path):
 
 
 def test_numbers_are_rounded_outwards():
-    assert estimate(Estimate(0.125, 0.0625, 0.1875)) == Number("0.125", "[0.062, 0.188]")
-    assert estimate(Estimate(1.0, -2.0, float("inf"))) == Number("1.0", "[−2.0, ∞]")
-    assert estimate(Estimate.within(2.0, None)).interval is None
-    assert estimate(Estimate(3.0, 3.0, 3.0)).exact
+    assert number(Estimate(0.125, 0.0625, 0.1875)) == Written("0.125", "[0.062, 0.188]")
+    assert number(Estimate(1.0, -2.0, float("inf"))) == Written("1.0", "[−2.0, ∞]")
     table = Table(title="t", columns=["a", "b"], rows=[["x", Estimate.within(1.0, None)], ["y", ""]])
     assert table.unbounded(1)
     assert not table.unbounded(0)
 
 
 def test_rows_become_a_table():
-    """Estimates keep their intervals; with `certain`, those that round to the same six digits are left out."""
     sure, wide = Estimate(1.0, 1.0 - 1e-12, 1.0 + 1e-12), Estimate(2.0, 1.0, 3.0)
     rows = [{"name": "a", "x": sure, "n": 1000, "r": 0.25}, {"name": "b", "x": wide}]
     table = Table.of_rows(rows, ["name", "x", "n", "r"], title="t")
-    assert table.rows == [["a", sure, "1,000", Number("0.2500", None, exact=True)], ["b", wide, "", ""]]
-    table = Table.of_rows(rows, ["name", "x"], title="t", certain=True)
-    assert table.rows == [["a", Number("1", None, exact=True)], ["b", wide]]
+    assert table.rows == [["a", sure, "1,000", Written("0.25")], ["b", wide, "", ""]]
     long = Table.of_rows(rows * MOST_ROWS, ["name"], title="t", note="Said.")
     assert len(long.rows) == MOST_ROWS
     assert long.note == f"Said. The first {MOST_ROWS} of {2 * MOST_ROWS} rows; to_dataframe() has all."

@@ -13,8 +13,10 @@ import pytest
 
 import jmdp
 from jmdp.errors import FileError, UnavailableError
+from jmdp.results.text import Written
 from jmdp.show.reports import study_page
-from jmdp.show.reports.page import Number, estimate, page_of
+from jmdp.show.reports.page import number as written_number
+from jmdp.show.reports.page import page_of
 from jmdp.studies.folder import Folder
 from jmdp.studies.parts import Finished
 from jmdp.studies.points import state_key
@@ -121,15 +123,15 @@ def test_a_page_has_the_map_and_the_rows_of_the_study(tmp_path):
         assert [value.low for value in columns[at]] == best[f"{name}_low"].fillna(-math.inf).tolist()
         assert [value.high for value in columns[at]] == best[f"{name}_high"].fillna(math.inf).tolist()
         for value in columns[at]:
-            assert estimate(value).interval is None or estimate(value).interval in unescape(html)
+            assert written_number(value).interval in unescape(html)
     ends = zip(best["decided"], best["outcome"], strict=True)
     assert list(columns[7]) == [f"{'decided' if known else 'undecided'} ({how})" for known, how in ends]
 
 
 def test_unknown_numbers_and_infinite_ends():
     row = {"gap": 2.0, "gap_low": math.nan, "gap_high": 3.21, "mean": math.nan, "mean_low": math.nan}
-    assert estimate(study_page._estimate(row, "gap")) == Number("2.0", "[−∞, 3.3]")
-    assert estimate(study_page._estimate(row | {"mean_high": math.nan}, "mean")) == Number("–", None, exact=True)
+    assert written_number(study_page._estimate(row, "gap")) == Written("2.0", "[−∞, 3.3]")
+    assert written_number(study_page._estimate(row | {"mean_high": math.nan}, "mean")) == Written("–")
 
 
 def test_ten_thousand_states_take_at_most_a_megabyte(tmp_path):

@@ -11,6 +11,7 @@ from jmdp.base.arrays import Booleans, Floats
 from jmdp.base.interval import Estimate
 from jmdp.base.rounding import decimals_of, ends_to_decimals
 from jmdp.results.calibration import Calibration
+from jmdp.results.calibration.table import held_out, seeds
 from jmdp.show.plots.style import COLOURS, GREY, SMALL, WIDTH, check_drawn, clear_spines, new_figure, wrapped
 
 if TYPE_CHECKING:
@@ -53,12 +54,10 @@ def calibration_scatter(calibration: Calibration, *, title: str | None = None) -
         axes.set_axisbelow(True)
         axes.grid(True, which="major", color="#e6e6e6", linewidth=0.6)
         clear_spines(axes)
-    states = "1 held-out state" if c.states == 1 else f"{c.states:,} held-out states"
     answer = wrapped(title or "Learned and simulated gaps", 46)
     figure.suptitle(answer, x=0.01, ha="left", fontsize=11.5, fontweight="bold")
     handles, labels = upper.get_legend_handles_labels()
-    seeds = f"seed{'s' * (len(c.seeds) > 1)} {', '.join(map(str, c.seeds))}"
-    about = f"{c.gaps:,} gaps in {states} · {c.rollouts} rollouts each\n{seeds} · intervals: 95%, over states"
+    about = f"{c.gaps:,} gaps in {held_out(c)} · {c.rollouts} rollouts each\n{seeds(c)} · intervals: 95%, over states"
     figure.legend(handles, labels, loc="outside lower left", ncols=2, frameon=False, fontsize=SMALL,
                   title=wrapped(about, 70), title_fontsize=SMALL, alignment="left")  # fmt: skip
     return figure

@@ -51,7 +51,7 @@ def page(result: LearnedEvaluation | Calibration, command: str | None = None) ->
     if isinstance(result, Calibration):
         return Page(
             kind="Calibration of learned gaps",
-            question=f"Do learned gaps agree with simulated ones in {held_out(result)} that were not used for training?",
+            question=f"Do learned gaps agree with simulated ones in {held_out(result)}, not used for training?",
             sampling=_sampled(result),
             again=_calibrated(result, command),
             **_judged(result),

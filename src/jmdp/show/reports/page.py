@@ -194,10 +194,10 @@ class Table:
 
 
 def _cell(value: Any) -> Cell:
-    """An entry of a row: a number with or without an interval, or a text."""
-    if isinstance(value, str):
-        return name(value)
-    return value if isinstance(value, Written) else str(written(value)) if isinstance(value, int) else written(value)
+    """An entry of a row: a number, or a text."""
+    if isinstance(value, (Estimate, Written)):
+        return value
+    return written(value) if isinstance(value, float) else name(str(written(value)))
 
 
 @dataclass(frozen=True, kw_only=True)

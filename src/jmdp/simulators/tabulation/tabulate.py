@@ -217,7 +217,7 @@ def _of_lazy(lazy: LazyJMDP, starts: Any, settings: _TabulationSettings, progres
     number = {i: s for s, i in enumerate(found)}
     for state, chance in zip(begun.states, begun.probabilities.tolist(), strict=True):
         start[number[lazy.index(state)]] += chance
-    notes = [f"{_count(len(states))} enumerated from a LazyJMDP"]
+    notes = [f"{counted(len(states), 'state')} enumerated from a LazyJMDP"]
     return _tabulation(model, states, np.zeros(len(states)), start, True, settings, notes)
 
 
