@@ -9,6 +9,7 @@ import numpy as np
 
 from jmdp.base.settings import short
 from jmdp.files.types import Place, Sink, Type, decoded, encoded
+from jmdp.files.version_1 import EARLIER_NAMES
 from jmdp.methods.exact_distribution import ExactDistribution
 from jmdp.methods.exact_pairs import ExactPairs
 from jmdp.methods.incremental import (
@@ -105,10 +106,8 @@ class _Setting(Type):
         if cls not in classes:
             raise at.wrong(f"{short(node)} instead of one of: {', '.join(c.__name__ for c in classes)}")
         given = {name: self.decode(value, at.inside(name)) for name, value in node.items() if name != key}
-        if "seconds" in given:
-            given["max_seconds"] = given.pop("seconds")  # as files before version 0.3 have it
-        if cls is LinearProjected:
-            given.pop("solver", None)  # files before version 0.3 have it; there is one solver now
+        given = {EARLIER_NAMES.get(name, name): value for name, value in given.items()}
+        given.pop("", None)
         known = {f.name for f in fields(cls) if f.init}
         if not set(given) <= known:
             raise at.wrong(f"settings that {cls.__name__} does not have: {short(sorted(set(given) - known))}")

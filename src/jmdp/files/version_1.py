@@ -1,4 +1,4 @@
-"""Files of version 1 of the format, as records of this version."""
+"""Files of version 1 of the format, as records of this version; earlier names of settings."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Any
 from jmdp.base.settings import short
 from jmdp.files.types import WrongFieldError
 from jmdp.statistics.assumptions import Assumptions
+
+EARLIER_NAMES = {"seconds": "max_seconds", "solver": ""}
+"""Settings in files before version 0.3, and their names now: of `LinearProjected` there was a choice of solvers."""
 
 _RAREST = 0.5
 """Comparisons of version 1 were decided from 32 samples on, however rare an outcome could be."""
@@ -28,8 +31,8 @@ def upgraded(node: Any) -> Any:
             found |= {"sampling": sampling, "file_version": 1}
             found["assume"] = _assumptions(found, ("return_range", "tie_tolerance"), _RAREST)
         elif found.get("class") == "Settings":
-            budget = {"samples": None, "max_samples": found["samples"], "max_seconds": found.pop("seconds")}
-            found |= {**budget, "looks": "scheduled"}
+            found = {EARLIER_NAMES.get(name, name): value for name, value in found.items()}
+            found |= {"samples": None, "max_samples": found["samples"], "looks": "scheduled"}
             names = ("return_range", "reward_bound", "tie_tolerance")
             found["assume"] = _assumptions(found, names, Assumptions.rarest)
         elif found.get("class") == "Progress":

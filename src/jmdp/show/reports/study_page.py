@@ -13,7 +13,7 @@ from jmdp.base.settings import cut, short
 from jmdp.errors import UnavailableError
 from jmdp.results.certificate import Outcome
 from jmdp.results.text import percent, shown
-from jmdp.show.reports.page import Again, Figure, Page, Table, again, later, settings
+from jmdp.show.reports.page import Again, Figure, Page, Table, again, later, settings, short_name
 from jmdp.statistics.assumptions import Assumptions
 from jmdp.studies.study import Study
 
@@ -49,7 +49,7 @@ def page(study: Study, command: str | None = None) -> Page:
 
 def _question(study: Study) -> str:
     names, count = cut(", ".join(study.alternatives), 160), len(study.alternatives)
-    where = f"{counted(study.progress.states, 'state')} of {cut(study._folder.header['simulator'], 80)}"
+    where = f"{counted(study.progress.states, 'state')} of {short_name(study._folder.header['simulator'])}"
     if study.alternative == "policy":
         return f"Which of {count} policies ({names}) is best from each of {where} on?"
     policy = cut(study._folder.header["policy"], 80)
