@@ -14,6 +14,7 @@ import pytest
 
 import jmdp
 from jmdp import Independent, Local, Synchronous
+from jmdp.base.luck import Shock
 from jmdp.comparisons.compare_policies import policy_question
 from jmdp.comparisons.question import ComparisonSettings
 from jmdp.comparisons.sampling import comparison_of
@@ -255,6 +256,63 @@ def test_a_sample_depends_on_the_seed_and_its_number_alone():
         some = episodes.paired_episodes(simulator, plan, 70, 5)
         assert (some.returns == one.summary.samples.returns[70:75]).all()
         assert (some.starts == one.summary.samples.complete.starts[70:75]).all()
+
+
+def random_rule(observation, rng):
+    return int(rng.integers(2))
+
+
+@pytest.mark.parametrize("coupling", [SHARED, Synchronous(), Independent()])
+def test_episodes_one_after_another_are_those_side_by_side(coupling):
+    """Policies that gain nothing from batches need one environment; the samples are the same."""
+    rules = {"even": lambda s: int(s) % 2, "drawn": random_rule}
+    found = []
+    for batched in (True, False):
+        source = jmdp.simulators.GymnasiumSimulator(TableEnv(table(), STARTS), snapshot="replay")
+        common = ComparisonSettings(horizon=9, seed=3, coupling=coupling)
+        question = policy_question(source, rules, None, 0.8, None, common)
+        for actor in question.plan.actors:
+            assert not actor.batched
+            actor.batched = batched
+        found.append(episodes.paired_episodes(question.simulator, question.plan, 5, 30))
+        assert (len(source._live()._free) == 1) is not batched
+    for name in ("returns", "ends", "gains", "starts"):
+        assert (getattr(found[0], name) == getattr(found[1], name)).all()
+    assert (found[0].steps, found[0].drew) == (found[1].steps, found[1].drew)
+    by_hand = [[played_by_hand(question, sample, branch) for branch in range(2)] for sample in range(5, 35)]
+    assert found[0].returns.tolist() == by_hand
+
+
+def played_by_hand(question, sample, branch):
+    """Return of an episode, with the keys that the plan defines."""
+    plan, root = question.plan, Shock.of_sample(3, sample)
+    episode = question.simulator.episode(plan.start_shock(root, branch))
+    total, weight = 0.0, 1.0
+    for t in range(plan.horizon):
+        (action,) = plan.actors[branch].act([episode.observation], [plan.policy_shock(root, t, branch)])
+        reward, over = episode.step(action, plan.step_shock(root, t, b"", branch))
+        total, weight = total + weight * reward, weight * plan.discount
+        if over:
+            break
+    return total
+
+
+def test_a_function_that_jax_compiles_is_called_in_batches():
+    jax = pytest.importorskip("jax")
+    calls = []
+
+    def even(s):
+        calls.append(1)
+        return jax.numpy.asarray(s) % 2
+
+    common = ComparisonSettings(horizon=9, seed=3, coupling=SHARED)
+    rules = {"even": even, "zero": lambda s: 0}
+    question = policy_question(TableEnv(table(), STARTS), rules, None, 0.8, None, common)
+    found = episodes.paired_episodes(question.simulator, question.plan, 0, 40)
+    assert question.plan.actors[0].batched
+    assert len(calls) < 20  # while it is traced
+    plain = policy_question(TableEnv(table(), STARTS), {**rules, "even": lambda s: s % 2}, None, 0.8, None, common)
+    assert (found.returns == episodes.paired_episodes(plain.simulator, plain.plan, 0, 40).returns).all()
 
 
 def test_the_answer_names_the_better_policy():

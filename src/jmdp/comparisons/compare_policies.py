@@ -247,6 +247,10 @@ class PolicyQuestion(SimulatorQuestion):
             plan=replace(self.plan, starts=starts, seed=seed),
         )
 
+    def block_size(self, alternatives: int, seconds: float) -> int:
+        """Number of samples whose episodes are simulated side by side."""
+        return max(1, self.simulator.episode_lanes // alternatives)
+
     def check_luck(self) -> None:
         """Do nothing: whole episodes are checked after sampling."""
 

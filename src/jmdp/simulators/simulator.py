@@ -287,14 +287,19 @@ def plain_reward(reward: Any) -> float:
 
 def _earned(reward: Any) -> float | None:
     """Reward as a float; None if it is no real number, as text and complex numbers, which float() would convert."""
-    if isinstance(reward, (str, bytes, np.complexfloating)):
-        return None
     try:
+        if type(reward) in _NUMBERS:
+            return float(reward)
+        if isinstance(reward, (str, bytes, np.complexfloating)):
+            return None
         return float(reward.detach() if hasattr(reward, "detach") else reward)  # a torch tensor may require a gradient
     except OverflowError:
         return math.inf
     except (TypeError, ValueError, RuntimeError):  # RuntimeError: a torch tensor of several numbers
         return None
+
+
+_NUMBERS = frozenset({float, int, bool, np.float64, np.float32})
 
 
 def is_over(terminated: Any) -> bool:

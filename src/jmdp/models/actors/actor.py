@@ -29,10 +29,16 @@ class Actor(ABC):
     """Policy as used by rollouts: one action for each of many observations, each with its own shock."""
 
     needs_luck: bool = True  # False if the action is a function of the observation, so that shocks are not used
+    batched: bool = True  # False if `act` on many observations takes as long as `act_one` on each
 
     @abstractmethod
     def act(self, observations: Sequence[Any], shocks: Sequence[Shock]) -> list[Any]:
         """Return one action per observation. Equal observations with equal shocks must give equal actions."""
+
+    def act_one(self, observation: Any, shocks: Sequence[Shock]) -> Any:
+        """Action for one observation, with the only one of the shocks."""
+        (action,) = self.act([observation], shocks)
+        return action
 
     def for_episode(self) -> Actor:
         """Actor for one episode: this one, or for a policy with memory a copy of it."""
@@ -189,6 +195,8 @@ def numpy_of(value: Any) -> np.ndarray[Any, Any]:
 class RememberingActor(ReadActor):
     """Policy with memory: an object with ``reset()`` that is called as ``f(obs)`` or ``f(obs, rng)``."""
 
+    batched = False
+
     def __init__(self, policy: Any, reading: Reading) -> None:
         super().__init__(reading)
         self._policy, self._takes_luck = policy, takes_luck(policy, reading)
@@ -221,6 +229,8 @@ class RememberingActor(ReadActor):
 class _InOneEpisode(ReadActor):
     """Copy of a policy with memory, used in one episode."""
 
+    batched = False
+
     def __init__(self, policy: Callable[..., Any], reading: Reading, takes_luck: bool) -> None:
         super().__init__(reading)
         self._policy, self._takes_luck = policy, takes_luck
@@ -242,6 +252,8 @@ class _InOneEpisode(ReadActor):
 
 class RecurrentModel(ReadActor):
     """Recurrent model of sb3-contrib, by ``predict(obs, state, episode_start, deterministic=True)``."""
+
+    batched = False
 
     def __init__(self, model: Any, reading: Reading) -> None:
         super().__init__(reading, needs_luck=False)

@@ -202,6 +202,8 @@ _GENERATOR = operator.methodcaller("generator")
 class _Function(ReadActor):
     """``f(obs)`` or ``f(obs, rng)``, called for one observation at a time, or for many if JAX can compile it."""
 
+    batched = False  # until JAX has compiled it
+
     def __init__(self, function: Callable[..., Any], reading: Reading) -> None:
         super().__init__(reading)
         self._function, self._known = function, False
@@ -223,6 +225,17 @@ class _Function(ReadActor):
         if reading.table is not None:
             found = list(map(reading.chosen, found, observations))
         return reading.choose(found, shocks, observations)
+
+    def act_one(self, observation: Any, shocks: Sequence[Shock]) -> Any:
+        """Action for one observation."""
+        if self._together is not None or not self._known:
+            return super().act_one(observation, shocks)
+        reading = self._reading
+        value = self._call(observation, *((shocks[0].generator(),) if self._takes_luck else ()))
+        if type(value) is int and reading.actions is not None and 0 <= value < reading.actions.size:
+            return value
+        (action,) = reading.choose([value], shocks, [observation])
+        return action
 
     def _call(self, observation: Any, *rng: Any) -> Any:
         """Value of the function; what it raises gets a note."""
@@ -254,7 +267,7 @@ class _Function(ReadActor):
             compiled = jax.jit(jax.vmap(self._function))
             with contextlib.suppress(Exception):  # other functions are called for one observation at a time
                 jax.eval_shape(compiled, stacked([observation]))
-                self._together = Batched(lambda batch: np.asarray(compiled(batch)), self._reading)
+                self.batched, self._together = True, Batched(lambda batch: np.asarray(compiled(batch)), self._reading)
 
     def traceable(self, example_observation: Any) -> Callable[[Any], Any] | None:
         jax: Any = sys.modules.get("jax")

@@ -134,6 +134,11 @@ class LoggedPlan(EpisodePlan):
 
     logs: dict[tuple[int, bytes], list[tuple[int, DrawLog]]] = field(default_factory=dict)  # by step and shock
 
+    @property
+    def one_shock(self) -> bool:
+        """False: each policy has logs of its own."""
+        return False
+
     def step_shock(self, root: Shock, t: int, digest: bytes, branch: int) -> Shock:
         """Shock that a branch receives in step t."""
         shock = super().step_shock(root, t, digest, branch)

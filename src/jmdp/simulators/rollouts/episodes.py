@@ -47,6 +47,11 @@ class EpisodePlan(BranchNumbers):
         return replace(self, starts=replace(self.starts, states=[pack(state) for state in self.starts.states]))
 
     @property
+    def one_shock(self) -> bool:
+        """True if all episodes of a sample receive the same shock in a step."""
+        return self.coupling.shared_between_states
+
+    @property
     def separate_starts(self) -> bool:
         """True if each policy draws its own start."""
         return not self.coupling.shared_in_a_state
@@ -131,16 +136,19 @@ def add_policy_note(error: Exception, actor: Actor, first: int, last: int) -> No
 class _Runner:
     """One episode of one policy in progress."""
 
-    __slots__ = ("actor", "branch", "episode", "number", "rewards", "root", "row")
+    __slots__ = ("actor", "branch", "common", "episode", "number", "rewards", "root", "row")
 
-    def __init__(self, row: int, branch: int, number: int, root: Shock, episode: Episode, actor: Actor) -> None:
+    def __init__(
+        self, row: int, branch: int, number: int, root: Shock, common: list[Shock], episode: Episode, actor: Actor
+    ) -> None:
         self.row, self.branch, self.root, self.episode, self.actor = row, branch, root, episode, actor
         self.number = number  # original number of the branch
+        self.common = common  # shocks of steps, so far, that the episodes of a sample share
         self.rewards: list[float] = []
 
 
 class _Episodes:
-    """Episodes simulated side by side, so that policies are called on batches; finished ones are replaced."""
+    """Episodes side by side, so that policies are called on batches; one after another if none gains from batches."""
 
     def __init__(self, simulator: Simulator, plan: EpisodePlan, first: int, count: int) -> None:
         self._simulator, self._plan, self._first, self._count = simulator, plan, first, count
@@ -151,6 +159,8 @@ class _Episodes:
         self._starts = np.tile(plan.start_numbers(first, count)[:, None], shape[1])
         self._steps = 0
         self._places_matter = plan.coupling.shared_in_a_state and not plan.coupling.shared_between_states
+        self._one_shock = plan.one_shock
+        self._sample: tuple[int, Shock, list[Shock]] = (-1, Shock(bytes(16)), [])  # row, root, shocks of steps
 
     def run(self) -> EpisodeDraws:
         waiting = [(row, i) for row in range(self._count) for i in range(len(self._plan.actors))][::-1]
@@ -158,6 +168,11 @@ class _Episodes:
         under_way: list[_Runner] = []
         try:
             while waiting or under_way:
+                if not under_way and not any(actor.batched for actor in self._plan.actors):
+                    under_way.append(self._begin(*waiting.pop()))
+                    self._play(under_way[0])
+                    under_way.clear()
+                    continue
                 while waiting and len(under_way) < lanes:
                     under_way.append(self._begin(*waiting.pop()))
                 under_way = self._step_all(under_way)
@@ -175,8 +190,43 @@ class _Episodes:
             self._starts[row, branch] = plan.starts.number(shock)
         state = plan.starts.states[self._starts[row, branch]] if plan.starts.given else None
         episode = self._simulator.episode(shock, state, truncated_ends=plan.discount == 1, digests=self._places_matter)
-        root = Shock.of_sample(plan.seed, self._first + row, self._usage)
-        return _Runner(row, branch, number, root, episode, plan.actors[branch].for_episode())
+        if self._sample[0] != row:
+            self._sample = row, Shock.of_sample(plan.seed, self._first + row, self._usage), []
+        _, root, common = self._sample
+        return _Runner(row, branch, number, root, common, episode, plan.actors[branch].for_episode())
+
+    def _play(self, runner: _Runner) -> None:
+        """Simulate one episode to its end."""
+        plan, episode, actor, rewards = self._plan, runner.episode, runner.actor, runner.rewards
+        policy_shock = LazyShocks(self._policy_shock, [runner])
+        t, over = 0, False
+        try:
+            while t < plan.horizon and not over:
+                try:
+                    action = actor.act_one(episode.observation, policy_shock)
+                except Exception as error:
+                    add_policy_note(error, actor, t, t)
+                    raise
+                reward, over = episode.step(action, self._step_shock(runner, t))
+                if type(reward) is not float or reward - reward != 0:  # not a float, or not finite
+                    reward = finite_reward(reward, action, t)
+                rewards.append(reward)
+                t += 1
+        except Exception as error:
+            note_step(error, self._simulator, t)
+            raise
+        self._end(runner, over=over)
+
+    def _step_shock(self, runner: _Runner, t: int) -> Shock:
+        """Shock of the next step of an episode, step t; one object for all episodes of a sample that share it."""
+        common = runner.common
+        if t < len(common):
+            return common[t]
+        digest = runner.episode.digest() if self._places_matter else b""
+        shock = self._plan.step_shock(runner.root, t, digest, runner.number)
+        if self._one_shock:
+            common.append(shock)
+        return shock
 
     def _step_all(self, under_way: list[_Runner]) -> list[_Runner]:
         """Advance all episodes by one step; return those that are not over."""
@@ -202,22 +252,23 @@ class _Episodes:
 
     def _goes_on(self, runner: _Runner, action: Any) -> bool:
         """Advance one episode by one step; return True if it is not over."""
-        plan, rewards = self._plan, runner.rewards
-        digest = runner.episode.digest() if self._places_matter else b""
+        rewards = runner.rewards
         try:
-            reward, over = runner.episode.step(
-                action, plan.step_shock(runner.root, len(rewards), digest, runner.number)
-            )
+            reward, over = runner.episode.step(action, self._step_shock(runner, len(rewards)))
         except Exception as error:
             note_step(error, self._simulator, len(rewards))
             raise
         if type(reward) is not float or reward - reward != 0:  # not a float, or not finite
             reward = finite_reward(reward, action, len(rewards))
         rewards.append(reward)
-        if not over and len(rewards) < plan.horizon:
+        if not over and len(rewards) < self._plan.horizon:
             return True
-        self._steps += len(rewards)
-        self._sums.add(runner.row, runner.branch, rewards)
+        self._end(runner, over=over)
+        return False
+
+    def _end(self, runner: _Runner, *, over: bool) -> None:
+        """Note the rewards of an episode."""
+        self._steps += len(runner.rewards)
+        self._sums.add(runner.row, runner.branch, runner.rewards)
         self._ends[runner.row, runner.branch] = ENDED if over else runner.branch
         runner.episode.close()
-        return False

@@ -114,10 +114,14 @@ def holds_generator_once(chain: list[Any]) -> bool:
     """True if np_random can only be in ``_np_random``, because all other attributes are plain or constant."""
     for layer in chain:
         for name, value in vars(layer).items():
-            known = type(value) in _PLAIN or name in CONSTANT or name in ("_np_random", "env") or is_plain(value)
-            if not known and _copier(value) is None and value is not transition_table(vars(layer)):
+            if type(value) in _PLAIN or name in _NO_OTHER_GENERATOR or is_plain(value) or _copier(value) is not None:
+                continue
+            if value is not transition_table(vars(layer)):
                 return False
     return True
+
+
+_NO_OTHER_GENERATOR = frozenset({*CONSTANT, "_np_random", "env"})
 
 
 _COPIED_BY_ATTRIBUTES: dict[type, bool] = {}
@@ -265,9 +269,9 @@ class CopiedEnvs(EnvSnapshots):
     def reset(self, seed: int, options: dict[str, Any] | None) -> tuple[Any, Any]:
         """Reset a copy."""
         self._shock = None
-        env = self._copy(self._pristine.chain, self.generator, self._pristine).env
-        observation = seeded_reset(env, seed, options, self._global_generators)
-        return self._copy(layers(env), self.generator), observation  # parts may refer to the reset's own generator
+        chain = self._copy(self._pristine.chain, self.generator, self._pristine).chain
+        observation = seeded_reset(chain, seed, options, self._global_generators)
+        return self._copy(layers(chain[0]), self.generator), observation  # parts may refer to the reset's own generator
 
     def step(self, snapshot: Snapshot, action: Any, shock: Shock, *, use_up: bool) -> tuple[Any, tuple[Any, ...]]:
         """Step in a copy or, with `use_up`, in place."""

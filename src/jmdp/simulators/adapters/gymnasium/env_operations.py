@@ -24,6 +24,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -248,10 +249,17 @@ def was_reset(env: Any) -> bool:
     return env.unwrapped._np_random is not None
 
 
-def seeded_reset(env: Any, seed: int, options: dict[str, Any] | None, global_generators: Callable[[Shock], Any]) -> Any:
-    """Reset with all sources of randomness seeded, and return the observation."""
-    seed_spaces(env, seed)
-    with global_generators(Shock.of_sample(seed, 0)):
+_NO_SHOCK = Shock(bytes(16))
+
+
+def seeded_reset(
+    chain: Sequence[Any], seed: int, options: dict[str, Any] | None, global_generators: Callable[[Shock], Any]
+) -> Any:
+    """Reset an environment, given with its layers, with all sources of randomness seeded; return the observation."""
+    env = chain[0]
+    seed_spaces(spaces_of(chain), seed)
+    touched = global_generators is not untouched_global_generators
+    with global_generators(Shock.of_sample(seed, 0) if touched else _NO_SHOCK):
         try:
             found = env.reset(seed=seed, options=options)
         except TypeError as error:
@@ -269,25 +277,33 @@ def seeded_reset(env: Any, seed: int, options: dict[str, Any] | None, global_gen
 _RESET = "Call super().reset(seed=seed), which seeds self.np_random, and return (observation, info)."
 
 
-def seed_spaces(env: Any, seed: int) -> None:
-    """Seed the spaces of all layers."""
-    for space in spaces_of(layers(env)):
-        if type(space).__name__ in _SIMPLE_SPACES and type(space).__module__.startswith("gymnasium.spaces."):
-            if not isinstance(space._np_random, KeyedGenerator):
-                space._np_random = KeyedGenerator.of(bytes(16))
-            space._np_random.restart(seed.to_bytes(16, "little"))  # much faster than space.seed(seed)
+def seed_spaces(spaces: Sequence[Any], seed: int) -> None:
+    """Seed these spaces."""
+    for space in spaces:
+        if type(space) in _simple_spaces():
+            generator = space._np_random
+            if not isinstance(generator, KeyedGenerator):
+                generator = space._np_random = KeyedGenerator.of(bytes(16))
+            generator.restart(seed.to_bytes(16, "little"))  # much faster than space.seed(seed)
         else:
             space.seed(seed)
 
 
-_SIMPLE_SPACES = {"Box", "Discrete", "MultiBinary", "MultiDiscrete"}
-"""Spaces of Gymnasium with one generator, `_np_random`, and no parts."""
+@cache
+def _simple_spaces() -> tuple[type, ...]:
+    """Spaces of Gymnasium with one generator, `_np_random`, and no parts."""
+    from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
+
+    return Box, Discrete, MultiBinary, MultiDiscrete
 
 
-def spaces_of(chain: list[Any]) -> list[Any]:
+def spaces_of(chain: Sequence[Any]) -> list[Any]:
     """Spaces of all layers."""
-    found = [vars(layer)[name] for layer in chain for name in sorted(SPACES & vars(layer).keys())]
+    found = [vars(layer).get(name) for layer in chain for name in _SORTED_SPACES]
     return [space for space in found if space is not None]
+
+
+_SORTED_SPACES = sorted(SPACES)
 
 
 def duplicate(env: Any) -> Any:

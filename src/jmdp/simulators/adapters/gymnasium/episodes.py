@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import time
 from collections.abc import Callable
 from typing import Any
@@ -39,7 +40,8 @@ class LiveEnvs:
 
     def __init__(self, env: Any, global_generators: Callable[[Shock], Any]) -> None:
         self._env, self._global_generators = env, global_generators
-        self._generator = KeyedGenerator.of(bytes(16))
+        self.generator = KeyedGenerator.of(bytes(16))
+        self.plain = global_generators is untouched_global_generators
         self._wrappers = StandardWrappers(layers(env))
         self._free: list[LiveEnv] = []
         begun = time.perf_counter()
@@ -58,34 +60,25 @@ class LiveEnvs:
         live = self._free.pop() if self._free else LiveEnv(self._env if self.lanes == 1 else duplicate(self._env))
         seed = int.from_bytes(shock.words[:4], "little")
         before = spaces_of(live.chain)
-        observation = seeded_reset(live.env, seed, None, self._global_generators)
-        if any(one is not other for one, other in zip(spaces_of(live.chain), before, strict=False)):
-            seed_spaces(live.env, seed)  # the reset made new ones
+        observation = seeded_reset(live.chain, seed, None, self._global_generators)
+        spaces = spaces_of(live.chain)
+        if any(map(operator.is_not, spaces, before)):
+            seed_spaces(spaces, seed)  # the reset made new ones
         own = live.core.np_random
         live.once = holds_generator_once(live.chain)
-        live.exchange(own, self._generator)
+        live.exchange(own, self.generator)
         live.go, live.limit = self._wrappers.stepper(live.chain)
         return live, observation
 
-    def step(self, live: LiveEnv, action: Any, shock: Shock) -> Any:
-        """Return the result of ``env.step(action)`` under this shock."""
-        self._generator.restart(shock.words)
-        if live.core._np_random is not self._generator:
-            live.core.np_random = self._generator
-        if type(shock) is Shock:
-            return self._step(live, action, shock)
-        logged = shock.restart(self._generator)
+    def step_logged(self, live: LiveEnv, action: Any, shock: Shock) -> Any:
+        """`LiveEpisode.step` where the shock may have a generator of its own, or seed the global ones."""
+        logged = shock.restart(self.generator)
         try:
-            live.exchange(self._generator, logged)
-            return self._step(live, action, shock)
+            live.exchange(self.generator, logged)
+            with self._global_generators(shock):
+                return limited_step(live.go, live.limit, action)
         finally:
-            live.exchange(logged, self._generator)
-
-    def _step(self, live: LiveEnv, action: Any, shock: Shock) -> Any:
-        if self._global_generators is untouched_global_generators:
-            return limited_step(live.go, live.limit, action)
-        with self._global_generators(shock):
-            return limited_step(live.go, live.limit, action)
+            live.exchange(logged, self.generator)
 
     def release(self, live: LiveEnv) -> None:
         """Return an environment to the pool."""
@@ -128,9 +121,18 @@ class LiveEpisode(Episode):
 
     def step(self, action: Any, shock: Shock) -> tuple[float, bool]:
         """Step the environment; return the reward and whether the episode has ended."""
-        assert self._env is not None
+        live, envs = self._env, self._envs
+        assert live is not None
+        generator, core = envs.generator, live.core
+        code = self._code(action)
+        generator.restart(shock.words)
+        if core._np_random is not generator:
+            core.np_random = generator
         try:
-            result = self._envs.step(self._env, self._code(action), shock)
+            if type(shock) is Shock and envs.plain:
+                result = limited_step(live.go, live.limit, code)
+            else:
+                result = envs.step_logged(live, code, shock)
         except Exception as error:  # an environment may raise anything after its end
             if not self._truncated_at:
                 raise
@@ -141,7 +143,8 @@ class LiveEpisode(Episode):
             ) from error
         try:
             self._seen, reward, terminated, truncated, _ = result
-            reward = plain_reward(reward)
+            if type(reward) is not float:
+                reward = plain_reward(reward)
         except (TypeError, ValueError) as error:
             raise wrong_result(result) from error
         self._steps += 1

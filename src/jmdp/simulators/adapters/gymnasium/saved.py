@@ -23,6 +23,7 @@ from jmdp.simulators.adapters.gymnasium.env_operations import (
     replace_generator,
     seed_spaces,
     seeded_reset,
+    spaces_of,
     was_reset,
 )
 from jmdp.simulators.digests import digest_of
@@ -98,7 +99,7 @@ class SavedEnvs(EnvSnapshots):
         self._current = dead_reference
         with self._borrowed():
             self._set_attributes(self._first)
-            observation = seeded_reset(self._env, seed, options, self._global_generators)
+            observation = seeded_reset(layers(self._env), seed, options, self._global_generators)
             return self.save(self._env), copy.deepcopy(observation)
 
     def step(self, snapshot: Snapshot, action: Any, shock: Shock, *, use_up: bool) -> tuple[Any, tuple[Any, ...]]:
@@ -245,8 +246,9 @@ class ReplayedEnvs(EnvSnapshots):
         if self._error is not None:
             raise self._error
         env = duplicate(self._pristine)
-        observation = seeded_reset(env, seed, options, self._global_generators)
-        seed_spaces(env, seed)  # because a reset may make new ones
+        chain = layers(env)
+        observation = seeded_reset(chain, seed, options, self._global_generators)
+        seed_spaces(spaces_of(chain), seed)  # because a reset may make new ones
         replace_generator(env, env.unwrapped.np_random, self.generator)
         return env, observation
 
