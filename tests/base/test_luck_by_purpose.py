@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import enum
+import hashlib
 import math
 import os
 import pickle
@@ -36,13 +37,14 @@ def luck(sample: int = 0, seed: int = 0) -> Luck:
 
 
 def fixed(u: float) -> Luck:
-    """Luck whose uniform number is u for every key."""
+    """Luck whose uniform number is u, to 52 bits, for every key of one part."""
+    bits = min(int(u * 2**52), 2**52 - 1)
 
     class Fixed(Luck):
         __slots__ = ()
 
-        def _uniform(self, key: tuple[object, ...]) -> float:
-            return u
+        def _digest(self, name: bytes) -> bytes:
+            return (bits << 12).to_bytes(16, "little")
 
     return Fixed(Shock(bytes(16)))
 
@@ -195,6 +197,52 @@ def test_keys_that_cannot_be_written_are_refused():
             draw(nested)
     assert 0 < luck().uniform("a", 10**4299) < 1
     assert 0 < luck().uniform("\ud800") < 1  # half of a pair of UTF-16, which has no UTF-8
+
+
+def slow_uniform(shock: Shock, key: tuple[object, ...]) -> float:
+    """Slow reference: the middle of the interval of the first 52 bits of the hash of the shock and the key."""
+    digest = hashlib.blake2b(shock.words + ascii(key).encode(), digest_size=16).digest()
+    return ((int.from_bytes(digest[:8], "little") >> 12) + 0.5) / 2**52
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [range(300), [7] * 5, [5, 3, 4, 4, 0, 299, 1], [-1, -2, 0, -(2**63), 2**64, 10**4000], [2**k for k in range(200)]],
+    ids=["consecutive", "repeated", "out of order", "negative and huge", "powers"],
+)
+def test_numbers_of_one_purpose_are_those_of_the_slow_reference(numbers):
+    shock = Shock.of_sample(3, 5)
+    one, other = Luck(shock), Luck(shock)
+    for i in numbers:
+        for purpose in ("service", "née", "'", "a, 1", ""):
+            expected = slow_uniform(shock, (purpose, i))
+            assert one.uniform(purpose, i) == expected
+            assert one.exponential(purpose, i, mean=2.0) == -2.0 * math.log1p(-expected)
+            assert one.choice(purpose, i, options=range(1000)) == int(expected * 1000)
+            assert other.poisson(purpose, i, mean=0.5) == _summed_poisson(expected, 0.5)
+
+
+@given(keys)
+def test_numbers_of_any_key_are_those_of_the_slow_reference(key):
+    shock = Shock.of_sample(3, 5)
+    assert Luck(shock).uniform(*key) == slow_uniform(shock, key)
+
+
+def test_many_purposes_change_no_number_and_are_forgotten():
+    numbers, shock = luck(), Shock.of_sample(0, 0)
+    for i in [*range(2500), 0, 2499, 1]:
+        assert numbers.uniform(f"customer {i}", 1) == slow_uniform(shock, (f"customer {i}", 1))
+    assert len(numbers._begun) <= 1000
+
+
+@pytest.mark.parametrize("key", [("a", 1), ("a",), (1, "a"), ("a", 1, 2)])
+def test_any_draw_is_noted(key):
+    for draw in (Luck.uniform, Luck.seed, partial(Luck.poisson, mean=1.0), lambda numbers, *key: numbers[key]):
+        usage = Usage()
+        numbers = Luck(Shock.of_sample(0, 0, usage))
+        assert not usage.used
+        draw(numbers, *key)
+        assert usage.used
 
 
 def test_a_shock_is_needed():
@@ -448,5 +496,6 @@ def test_other_distributions_are_pointed_out():
         luck().gamma("k", 2.0)
     with pytest.raises(AttributeError, match="no attribute 'expovariate'"):
         luck().expovariate(1.0)
+    assert not hasattr(Luck, "gamma")
     with pytest.raises(TypeError, match="mean"):
         luck().normal("svc", 1, 10, 2)

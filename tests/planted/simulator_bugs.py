@@ -28,6 +28,8 @@ BUGS = [
         result("' '.join(map(str, key)).encode()"), PURPOSE + "test_keys_that_look_alike_differ"),
     Bug("keys are hashed by Python", "_encoded", result("b'%d' % hash(key)"),
         PURPOSE + "test_processes_with_other_hash_seeds_agree"),
+    Bug("all purposes with a number share their numbers", "Luck._begin", instead("b'(%a, ' % purpose", "b\"('a', \""),
+        PURPOSE + "test_numbers_of_one_purpose_are_those_of_the_slow_reference[repeated]"),
     Bug("durations are accepted as integers", "_plain_part", instead("isinstance(part, np.timedelta64)", "False"),
         PURPOSE + "test_other_parts_are_refused_by_name[timedelta64]"),
     Bug("streams start again at each use", "Luck.__getitem__", instead("self._streams.get(...)", "None"),

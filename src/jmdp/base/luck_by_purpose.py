@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import struct
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, TypeVar
 
@@ -31,6 +31,9 @@ _SUMMED = 12.0
 _LARGEST_MEAN = 2.0**31
 """Largest mean of a Poisson number; the inverse is inaccurate for much larger ones."""
 
+
+_PURPOSES = 1000
+"""Number of purposes whose hashes are kept; one takes less than a kilobyte."""
 
 _ZERO, _ONE, _MOST = 0.0, 1.0, sys.float_info.max
 
@@ -61,13 +64,14 @@ class Luck:
         Key from which all random numbers derive.
     """
 
-    __slots__ = ("_hash", "_shock", "_streams", "_usage")
+    __slots__ = ("_begun", "_hash", "_shock", "_streams", "_usage")
 
     def __init__(self, shock: Shock) -> None:
         if not isinstance(shock, Shock):
             raise SettingsError(f"shock is {short(shock)}. Give a shock: jmdp.Luck(jmdp.Shock.of_sample(seed, i)).")
         self._shock, self._usage = shock, shock.usage
         self._hash = blake2b(shock.peek(), digest_size=16)
+        self._begun: dict[str, Callable[[], Any]] = {}  # by purpose: a copy of the hash of a key up to its number
         self._streams: dict[bytes, np.random.Generator] = {}
 
     def __getitem__(self, key: Key) -> np.random.Generator:
@@ -84,7 +88,20 @@ class Luck:
 
     def uniform(self, *key: Key, low: float = _ZERO, high: float = _ONE) -> float:
         """Return a number that is uniform between low and high."""
-        u = self._uniform(key)
+        purpose, number = key if len(key) == 2 else (None, None)
+        if type(purpose) is str and type(number) is int:  # most draws: only the number is encoded and hashed
+            try:
+                keyed = self._begun[purpose]()
+            except KeyError:
+                keyed = self._begin(purpose)
+            try:
+                keyed.update(b"%d)" % number)
+            except ValueError:
+                raise _too_long() from None
+            bits = _FIRST_WORD(keyed.digest())[0]
+        else:
+            bits = _FIRST_WORD(self._digest(_encoded(key)))[0]
+        u: float = ((bits >> 12) + 0.5) * 2.0**-52  # 52 bits, neither 0 nor 1
         if low is _ZERO and high is _ONE:
             return u
         low = _number("low", low, -_MOST, _MOST, "a finite number")
@@ -93,19 +110,20 @@ class Luck:
 
     def exponential(self, *key: Key, mean: float) -> float:
         """Return an exponential number with this mean: −mean ln(1 − u)."""
-        mean = _number("mean", mean, 0, _LARGEST_SCALE, "a finite number ≥ 0, at most 1e300")
-        return -mean * math.log1p(-self._uniform(key))
+        if type(mean) is not float or not 0 <= mean <= _LARGEST_SCALE:
+            mean = _number("mean", mean, 0, _LARGEST_SCALE, "a finite number ≥ 0, at most 1e300")
+        return -mean * math.log1p(-self.uniform(*key))
 
     def normal(self, *key: Key, mean: float, std: float) -> float:
         """Return a normal number with this mean and standard deviation."""
         mean = _number("mean", mean, -_LARGEST_SCALE, _LARGEST_SCALE, "a finite number, at most 1e300 in size")
         std = _number("std", std, 0, _LARGEST_SCALE, "a finite number ≥ 0, at most 1e300")
-        return float(mean + std * _special().ndtri(self._uniform(key)))
+        return float(mean + std * _special().ndtri(self.uniform(*key)))
 
     def poisson(self, *key: Key, mean: float) -> int:
         """Return a Poisson number with this mean: the smallest k with P(N ≤ k) ≥ u."""
         mean = _number("mean", mean, 0, _LARGEST_MEAN, "a number from 0 to 2**31")
-        u = self._uniform(key)
+        u = self.uniform(*key)
         return _summed_poisson(u, mean) if mean <= _SUMMED else _inverse_poisson(u, mean)
 
     def choice(self, *key: Key, options: Sequence[Option], probabilities: Sequence[float] | None = None) -> Option:
@@ -116,7 +134,7 @@ class Luck:
         n = _length(options)
         if n == 0:
             raise _wrong("options", options, "a list of at least one option")
-        u = self._uniform(key)
+        u = self.uniform(*key)
         if probabilities is None:
             return _option(options, int(u * n))
         if _length(probabilities) != n:
@@ -129,10 +147,16 @@ class Luck:
             raise SettingsError(f"probabilities sum to {total!r}. They must sum to 1.")
         return _option(options, _place(u * total, chances))
 
-    def _uniform(self, key: tuple[Key, ...]) -> float:
-        """Return the number in (0, 1) that the key determines: 52 bits, neither 0 nor 1."""
-        bits: int = _WORDS(self._digest(_encoded(key)))[0]
-        return ((bits >> 12) + 0.5) * 2.0**-52
+    def _begin(self, purpose: str) -> Any:
+        """Return the hash of a key of this purpose up to its number, and keep it."""
+        if self._usage is not None:
+            self._usage.used = True
+        if len(self._begun) == _PURPOSES:
+            self._begun.clear()
+        begun = self._hash.copy()
+        begun.update(b"(%a, " % purpose)
+        self._begun[purpose] = begun.copy
+        return begun.copy()
 
     def _digest(self, name: bytes) -> bytes:
         if self._usage is not None:
@@ -140,14 +164,6 @@ class Luck:
         keyed = self._hash.copy()  # faster than hashing the shock's words again
         keyed.update(name)
         return keyed.digest()
-
-    def __getattr__(self, name: str) -> Any:
-        if hasattr(np.random.Generator, name):
-            raise AttributeError(
-                f'Luck has no {name}. Use a generator, luck["purpose", i].{name}(…), or invert the distribution '
-                'function: scipy.stats.gamma.ppf(luck.uniform("purpose", i), 2.0).'
-            )
-        raise AttributeError(f"Luck has no attribute {name!r}.")
 
     def __getstate__(self) -> tuple[Shock, dict[bytes, np.random.Generator]]:
         return self._shock, self._streams
@@ -160,7 +176,27 @@ class Luck:
         return f"Luck({self._shock!r})"
 
 
-_WORDS = struct.Struct("<QQ").unpack
+class _OfGenerators:
+    """Attribute that NumPy's generators have and `Luck` does not: an error that says what to use.
+
+    A method `__getattr__` of `Luck` would do the same, but makes each access to any attribute slower.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, luck: Luck | None, owner: type[Luck]) -> Any:
+        raise AttributeError(
+            f'Luck has no {self.name}. Use a generator, luck["purpose", i].{self.name}(…), or invert the distribution '
+            'function: scipy.stats.gamma.ppf(luck.uniform("purpose", i), 2.0).'
+        )
+
+
+for _name in dir(np.random.Generator):
+    if not hasattr(Luck, _name):
+        setattr(Luck, _name, _OfGenerators(_name))
+
+_FIRST_WORD = struct.Struct("<Q8x").unpack
 
 
 def _encoded(key: tuple[Key, ...]) -> bytes:
@@ -180,7 +216,11 @@ def _encoded(key: tuple[Key, ...]) -> bytes:
     except SettingsError:
         raise
     except ValueError:  # Python refuses to print integers of more than 4,300 digits
-        raise SettingsError("A key contains an integer of more than 4,300 digits. Use smaller ones.") from None
+        raise _too_long() from None
+
+
+def _too_long() -> SettingsError:
+    return SettingsError("A key contains an integer of more than 4,300 digits. Use smaller ones.")
 
 
 def _plain(key: tuple[Key, ...]) -> tuple[Key, ...]:

@@ -312,9 +312,9 @@ class _NotingLuck(Luck):
         self.noted["seed", key] += 1
         return super().seed(*key)
 
-    def _uniform(self, key: tuple[Key, ...]) -> float:
+    def uniform(self, *key: Key, **limits: float) -> float:
         self.noted["number", key] += 1
-        return super()._uniform(key)
+        return super().uniform(*key, **limits)
 
 
 def _words(key: Key) -> tuple[str, ...]:
