@@ -161,7 +161,8 @@ BUGS = [
     Bug("actions of a subset are numbered anew", "ActionComparison._at",
         instead("self.numbers.index", "self.summary.labels.index"),
         COMPARING + "test_actions_keep_their_numbers_in_a_subset"),
-    Bug("equal runs are called worse", "_how_often", instead("map(rounding.whole_percent, parts)", "[[*it][0], [*it][2], [*it][1]]"),
+    Bug("equal runs are called worse", "_how_often",
+        instead("map(rounding.whole_percent, parts)", "[[*it][0], [*it][2], [*it][1]]"),
         "comparisons/test_answer.py::test_shares_of_better_equal_and_worse[False-new]"),
     # Gaps.
     Bug("the variance of a gap subtracts a variance, as in the paper", "Evaluation.gap",
