@@ -146,6 +146,13 @@ class Simulator(ABC):
         program: Callable[[int, int], Any] | None = _batched("episodes").batched_episodes(self, plan)
         return program
 
+    def unwritten(self) -> bool:
+        """Whether no step has written to what states share, asked after each block of simulations.
+
+        If one has, the block is simulated again, in which nothing is shared.
+        """
+        return True
+
     def largest_reward_from(self, state: Any) -> float | None:
         """Largest |reward| that any actions can give from this state on; None if unknown."""
         return None

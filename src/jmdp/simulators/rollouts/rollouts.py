@@ -258,6 +258,8 @@ def paired_draws(simulator: Simulator, actor: Actor, plan: RolloutPlan, first: i
         samples = range(start, min(start + rows, first + count))
         roots = [Shock.of_sample(plan.seed, number, usage) for number in samples]
         parts.append(LockstepRollouts(simulator, actor, plan, roots).run())
+    if not simulator.unwritten():
+        return paired_draws(simulator, actor, plan, first, count)
     return Draws.joined(parts)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from jmdp.base.keyed_generator import KeyedGenerator
 from jmdp.base.luck import Shock
-from jmdp.simulators.adapters.gymnasium.cores import CONSTANT, SPACES, not_state, transition_table
+from jmdp.simulators.adapters.gymnasium.cores import CONSTANT, SPACES, SharedTable, not_state, transition_table
 from jmdp.simulators.adapters.gymnasium.env_operations import (
     EnvSnapshots,
     Snapshot,
@@ -66,8 +66,14 @@ class CopyRecipe:
     """
 
     def __init__(
-        self, chain: list[Any], shared: Container[str], known: dict[int, Any], memo: Callable[[], dict[int, Any]]
+        self,
+        chain: list[Any],
+        shared: Container[str],
+        known: dict[int, Any],
+        memo: Callable[[], dict[int, Any]],
+        shares_table: bool,
     ) -> None:
+        self.shares_table = shares_table
         self._kinds, self._memo, self._chain = [type(layer) for layer in chain], memo, chain
         self._templates = [{**vars(layer)} for layer in chain]
         self._inner = [(i, name) for i, layer in enumerate(chain[:-1]) for name in vars(layer) if name == "env"]
@@ -200,6 +206,7 @@ class CopiedEnvs(EnvSnapshots):
         self._shock: Shock | None = None  # shock to which the generator is set, if nothing was drawn since
         self.generator: KeyedGenerator = KeyedGenerator.of(bytes(16))
         self._wrappers = StandardWrappers(layers(env))
+        self._table, self._was_reset = SharedTable(), False
         self._pristine = self._copy(layers(env), self.generator)
 
     @property
@@ -212,7 +219,8 @@ class CopiedEnvs(EnvSnapshots):
         """Copy an environment, with references to np_random replaced by this generator and constants shared."""
         try:
             recipe = source.recipe if source is not None and generator is self.generator else None
-            recipe = recipe or self._recipe(chain, generator)
+            if recipe is None or (recipe.shares_table and self._table.written):
+                recipe = self._recipe(chain, generator)
             made = _deep_copied(chain, self._memo(chain, generator)) if recipe is None else recipe.make()
         except Exception as error:  # copying may raise anything
             raise uncopyable(chain[0], error) from error
@@ -227,9 +235,10 @@ class CopiedEnvs(EnvSnapshots):
             return None
         own, table = chain[-1]._np_random, transition_table(vars(chain[-1]))
         known: dict[int, Any] = {} if own is None else {id(own): generator}
-        if table is not None:
-            known[id(table)] = table
-        return CopyRecipe(chain, self._shared(chain), known, partial(self._memo, chain, generator))
+        shares_table = self._table.replaces(table)
+        if shares_table:
+            known[id(table)] = self._table.table
+        return CopyRecipe(chain, self._shared(chain), known, partial(self._memo, chain, generator), shares_table)
 
     @property
     def shared(self) -> dict[str, Any]:
@@ -255,8 +264,8 @@ class CopiedEnvs(EnvSnapshots):
                 (id(vars(layer)[name]), vars(layer)[name]) for name in self._shared(chain) if name in vars(layer)
             )
         table = transition_table(vars(chain[-1]))
-        if table is not None:
-            memo[id(table)] = table
+        if self._table.replaces(table):
+            memo[id(table)] = self._table.table
         memo.pop(id(None), None)
         if chain[-1]._np_random is not None:
             memo[id(chain[-1]._np_random)] = generator
@@ -271,7 +280,15 @@ class CopiedEnvs(EnvSnapshots):
         self._shock = None
         chain = self._copy(self._pristine.chain, self.generator, self._pristine).chain
         observation = seeded_reset(chain, seed, options, self._global_generators)
+        if not self._was_reset:
+            self._was_reset = True
+            if not self.unwritten():  # each reset makes a table of its own
+                return self.reset(seed, options)
         return self._copy(layers(chain[0]), self.generator), observation  # parts may refer to the reset's own generator
+
+    def unwritten(self) -> bool:
+        """`Simulator.unwritten` for the table P."""
+        return self._table.unwritten()
 
     def step(self, snapshot: Snapshot, action: Any, shock: Shock, *, use_up: bool) -> tuple[Any, tuple[Any, ...]]:
         """Step in a copy or, with `use_up`, in place."""
@@ -311,7 +328,10 @@ class CopiedEnvs(EnvSnapshots):
 
     def digest(self, saved: Any) -> bytes:
         """Digest of all attributes that affect future steps."""
-        return digest_of(saved.env, partial(not_state, time_counts=self.time_counts))
+        return digest_of(saved.env, self._not_state)
+
+    def _not_state(self, owner: object) -> Container[str]:
+        return not_state(owner, time_counts=self.time_counts, tables=not self._table.written)
 
     def same(self, one: Any, other: Any) -> bool:
         """Whether two saved states are equal; digests are computed only if this is not seen from plain attributes."""
@@ -319,7 +339,7 @@ class CopiedEnvs(EnvSnapshots):
             mine, others = dict(vars(first)), dict(vars(second))
             if first is not one.core:
                 del mine["env"], others["env"]
-            found = same_attributes(mine, others, partial(not_state, first, time_counts=self.time_counts))
+            found = same_attributes(mine, others, partial(self._not_state, first))
             if found is None:
                 return self.digest(one) == self.digest(other)
             if not found:

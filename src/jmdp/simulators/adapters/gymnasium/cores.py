@@ -6,6 +6,7 @@ Classification of the attributes of environments and wrappers: state, constants,
 from __future__ import annotations
 
 import copy
+import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Mapping
 from typing import Any
@@ -44,20 +45,20 @@ _TABLES = {"P", "desc", "initial_state_distrib", "lastaction", "hole_img", "crac
 """Irrelevant attributes of environments with a table P: it is constant, and `lastaction` is only for rendering."""
 
 
-def not_state(owner: object, *, time_counts: bool) -> Container[str]:
-    """Names of the attributes of this object that do not affect future steps."""
+def not_state(owner: object, *, time_counts: bool, tables: bool = True) -> Container[str]:
+    """Names of the attributes of this object that do not affect future steps. `tables`: no step writes to a table P."""
     if not hasattr(type(owner), "reset") or not hasattr(type(owner), "step"):
         return ()
-    return not_state_of(type(owner), vars(owner), time_counts=time_counts)
+    return not_state_of(type(owner), vars(owner), time_counts=time_counts, tables=tables)
 
 
-def not_state_of(kind: type, attributes: Mapping[str, Any], *, time_counts: bool) -> set[str]:
+def not_state_of(kind: type, attributes: Mapping[str, Any], *, time_counts: bool, tables: bool = True) -> set[str]:
     """`not_state` for an environment or wrapper of this class with these attributes."""
     found = _NOT_STATE | _BOOKKEEPING.get(kind.__name__, set())
     if not time_counts:
         found |= _ELAPSED.get(kind.__name__, set())
     found |= {name for name in _DRAWING & attributes.keys() if _draws(attributes[name])}
-    return found | _TABLES if transition_table(attributes) is not None else found
+    return found | _TABLES if tables and transition_table(attributes) is not None else found
 
 
 def _draws(value: object) -> bool:
@@ -71,6 +72,47 @@ def transition_table(attributes: Mapping[str, Any]) -> dict[Any, Any] | None:
     row = next(iter(rows.values()), None) if isinstance(rows, dict) else None
     known = isinstance(row, list) and all(isinstance(entry, tuple) and len(entry) == 4 for entry in row)
     return table if known else None
+
+
+class SharedTable:
+    """Transition table of an environment, which its copies share until a step writes to it.
+
+    `unwritten` is called after each block of simulations. If the table has changed, its first contents are restored,
+    nothing is shared from then on, and the block must be simulated again.
+    """
+
+    def __init__(self) -> None:
+        self.table: dict[Any, Any] | None = None
+        self.written = False
+        self._stored = b""
+
+    def replaces(self, table: dict[Any, Any] | None) -> bool:
+        """Whether copies may have the shared table in place of this one."""
+        if table is None or self.written:
+            return False
+        if table is self.table:
+            return True
+        stored = _pickled(table)
+        if self.table is None and stored:
+            self.table, self._stored = pickle.loads(stored), stored
+        return bool(stored) and stored == self._stored
+
+    def unwritten(self) -> bool:
+        """Whether the shared table is as it was; otherwise it is from now on, and is not shared."""
+        if self.table is None or self.written or _pickled(self.table) == self._stored:
+            return True
+        self.table.clear()
+        self.table.update(pickle.loads(self._stored))
+        self.written = True
+        return False
+
+
+def _pickled(table: dict[Any, Any]) -> bytes:
+    """Bytes of a table; none if it cannot be pickled."""
+    try:
+        return pickle.dumps(table, 5)
+    except Exception:  # pickling may raise anything
+        return b""
 
 
 class Core(ABC):

@@ -135,6 +135,10 @@ class EnvSnapshots(ABC):
         """Whether two saved states are equal."""
         return self.digest(one) == self.digest(other)
 
+    def unwritten(self) -> bool:
+        """`Simulator.unwritten` for what saved states share."""
+        return True
+
     @property
     def shared(self) -> dict[str, Any]:
         """Objects that a saved state may refer to and that are the same in all of them, by name."""
@@ -306,10 +310,10 @@ def spaces_of(chain: Sequence[Any]) -> list[Any]:
 _SORTED_SPACES = sorted(SPACES)
 
 
-def duplicate(env: Any) -> Any:
-    """Make another environment of the same kind; its state is unspecified."""
+def duplicate(env: Any, memo: dict[int, Any] | None = None) -> Any:
+    """Make another environment of the same kind; its state is unspecified. `memo` is that of `deepcopy`."""
     try:
-        return copy.deepcopy(env)
+        return copy.deepcopy(env, memo)
     except Exception as error:  # copying may raise anything
         if env.spec is None:
             raise uncopyable(env, error) from error

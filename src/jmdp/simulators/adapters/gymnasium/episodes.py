@@ -11,6 +11,7 @@ from jmdp.base.keyed_generator import KeyedGenerator
 from jmdp.base.luck import Shock
 from jmdp.errors import SimulatorError
 from jmdp.simulators.adapters.gymnasium.copied import holds_generator_once
+from jmdp.simulators.adapters.gymnasium.cores import SharedTable, transition_table
 from jmdp.simulators.adapters.gymnasium.env_operations import (
     StandardWrappers,
     duplicate,
@@ -43,10 +44,11 @@ class LiveEnvs:
         self.generator = KeyedGenerator.of(bytes(16))
         self.plain = global_generators is untouched_global_generators
         self._wrappers = StandardWrappers(layers(env))
+        self._table = SharedTable()
         self._free: list[LiveEnv] = []
         begun = time.perf_counter()
         try:
-            self._free.append(LiveEnv(duplicate(env)))
+            self._free.append(LiveEnv(self._duplicate()))
             self.lanes = _MANY if time.perf_counter() - begun < _SOON else _FEW  # samples do not depend on this number
         except SimulatorError:
             self._free.append(LiveEnv(env))
@@ -55,9 +57,20 @@ class LiveEnvs:
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_free": []}
 
+    def _duplicate(self) -> Any:
+        table = transition_table(vars(self._env.unwrapped))
+        return duplicate(self._env, {id(table): self._table.table} if self._table.replaces(table) else None)
+
+    def unwritten(self) -> bool:
+        """`Simulator.unwritten` for the environments of the pool, which are made anew if a step has written."""
+        if self._table.unwritten():
+            return True
+        self._free.clear()
+        return False
+
     def take(self, shock: Shock) -> tuple[LiveEnv, Any]:
         """Take an environment, reset it with this shock, and return it with its first observation."""
-        live = self._free.pop() if self._free else LiveEnv(self._env if self.lanes == 1 else duplicate(self._env))
+        live = self._free.pop() if self._free else LiveEnv(self._env if self.lanes == 1 else self._duplicate())
         seed = int.from_bytes(shock.words[:4], "little")
         before = spaces_of(live.chain)
         observation = seeded_reset(live.chain, seed, None, self._global_generators)

@@ -212,6 +212,11 @@ class GymnasiumSimulator(Simulator):
         self._live_envs = self._live_envs or LiveEnvs(self._env, self._globals_in_step)
         return self._live_envs
 
+    def unwritten(self) -> bool:
+        """Whether no step has written to the table that copies of the environment share."""
+        live = self._live_envs is None or self._live_envs.unwritten()
+        return self._snapshots.unwritten() and live
+
     @property
     def episode_lanes(self) -> int:
         """Number of episodes simulated in parallel, each in its own environment."""
