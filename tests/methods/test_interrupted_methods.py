@@ -150,23 +150,23 @@ def test_samples_of_a_simulator_are_kept_by_number(monkeypatch):
         method = jmdp.MonteCarlo(seed=1, samples=samples, horizon=20, states=[0, 3])
         return jmdp.evaluate(simulator(), zero, jmdp.Local(), method, discount=0.9, throw=throw)
 
-    few = evaluate(3 * 256)
+    few = evaluate(3 * 512)
     with monkeypatch.context() as patch:
-        pressed_in(patch, blocks, "paired_draws", 8)  # the fourth block of 256 samples of the second state
-        kept = evaluate(2000)
+        pressed_in(patch, blocks, "paired_draws", 8)  # the fourth block of 512 samples of the second state
+        kept = evaluate(4000)
     assert kept.outcome is jmdp.results.Outcome.INTERRUPTED
-    assert kept.method.samples == 768
+    assert kept.method.samples == 1536
     for name in ("mean", "covariance"):
         assert np.array_equal(getattr(kept, name), getattr(few, name))
     assert np.array_equal(kept.certificate.mean_error, few.certificate.mean_error)
     with monkeypatch.context() as patch:
         pressed_in(patch, blocks, "paired_draws", 8)
-        with pytest.raises(jmdp.errors.NotConvergedError, match="MonteCarlo stopped after 768 samples: interrupted"):
-            evaluate(2000, throw=True)
+        with pytest.raises(jmdp.errors.NotConvergedError, match="MonteCarlo stopped after 1536 samples: interrupted"):
+            evaluate(4000, throw=True)
     with monkeypatch.context() as patch:
         pressed_in(patch, blocks, "paired_draws", 2)
         with pytest.raises(KeyboardInterrupt):
-            evaluate(2000)
+            evaluate(4000)
 
 
 @pytest.mark.parametrize("several", [False, True])

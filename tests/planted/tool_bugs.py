@@ -80,7 +80,7 @@ BUGS = [
     Bug("names in pages are not escaped", "render", argument("autoescape", "False"),
         "show/reports/test_pages.py::test_hostile_names_are_only_text"),
     Bug("intervals of samples are left out of tables", "Table.of_rows",
-        instead("_cell(row.get(column, ''), certain)", "_cell(row.get(column, ''), True)"),
+        instead("_cell(row.get(column, ''))", "written(row.get(column, '')).value"),
         "show/reports/test_pages.py::test_rows_become_a_table"),
     # Experiments.
     Bug("a verdict ignores the interval", "Claim.at_most", instead("measured.high", "measured.value"),
