@@ -10,6 +10,7 @@ from jmdp.base import on_first_use
 if TYPE_CHECKING:
     from jmdp import (
         comparisons,
+        control,
         distribute,
         models,
         plots,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from jmdp.comparisons.compare import compare
     from jmdp.comparisons.compare_policies import compare_policies
     from jmdp.comparisons.compare_runs import compare_runs
+    from jmdp.control.frontier import frontier
     from jmdp.files.reading import read_model
     from jmdp.files.saving import load
     from jmdp.methods.evaluate import evaluate
@@ -80,10 +82,12 @@ __all__ = [
     "compare_policies",
     "compare_runs",
     "comparisons",
+    "control",
     "couple",
     "distribute",
     "errors",
     "evaluate",
+    "frontier",
     "load",
     "methods",
     "models",
@@ -121,6 +125,7 @@ _LATER = {
     "compare_runs": "comparisons.compare_runs",
     "couple": "models.couple",
     "evaluate": "methods.evaluate",
+    "frontier": "control.frontier",
     "load": "files.saving",
     "plan": "statistics.planning",
     "read_model": "files.reading",
@@ -131,7 +136,7 @@ _LATER = {
     **{
         name: name
         for name in (
-            *("comparisons", "distribute", "models", "plots", "results", "reviews", "simulators", "studies"),
+            *("comparisons", "control", "distribute", "models", "plots", "results", "reviews", "simulators", "studies"),
             *("testing", "training", "worlds"),
         )
     },

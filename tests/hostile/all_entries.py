@@ -5,6 +5,7 @@ from __future__ import annotations
 from hostile import (
     entries_answers,
     entries_comparisons,
+    entries_control,
     entries_files,
     entries_methods,
     entries_plots,
@@ -24,4 +25,5 @@ ENTRIES = [
     *entries_answers.ENTRIES,
     *entries_files.ENTRIES,
     *entries_reviews.ENTRIES,
+    *entries_control.ENTRIES,
 ]

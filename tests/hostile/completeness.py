@@ -14,15 +14,18 @@ NO_ENTRY = {
     "Comparison": "the base class of all comparisons",
     "Decision": "made by reviews",
     "Evaluation": "made by evaluate; its queries have entries",
+    "Frontier": "made by frontier; its queries have entries",
     "Gap": "made by evaluations; its queries have entries",
     "Maximal": "it has no settings; `couple` has an entry",
     "NotWorse": "made by comparisons; it has no queries",
     "Outcome": "an Enum, which Python looks up",
     "Plan": "made by plan; it has no queries",
+    "Point": "made by frontier",
     "PolicyComparison": "made by compare_policies",
     "Product": "it has no settings; `couple` has an entry",
     "RunComparison": "made by compare_runs",
     "RunComparisons": "made by compare_runs",
+    "Statistics": "made by frontier",
     "Study": "made by study; tests/studies has mutants of its files",
     "simulators.Tabulation": "made by tabulate",
     "Verdict": "an Enum, which Python looks up",
@@ -70,7 +73,7 @@ _SUBMODULES = {
     "worlds": worlds,
 }
 
-_NAMESPACES = ("comparisons", "distribute", "models", "results", "reviews", "studies")
+_NAMESPACES = ("comparisons", "control", "distribute", "models", "results", "reviews", "studies")
 """Classes that calls return, and settings of calls."""
 
 

@@ -1,0 +1,286 @@
+"""`frontier`: how much better than an incumbent a policy can be, against how much and how often it would do worse.
+
+A point is one deterministic policy, which maximises E[G] − weight × risk over all policies, G the gap to the incumbent
+under the same scenarios. Between points lie coins: one toss before the first step decides which policy is followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from jmdp.base.arrays import Floats
+from jmdp.base.interval import Estimate
+from jmdp.base.machine import interruptible
+from jmdp.base.rounding import share_of_cases
+from jmdp.base.settings import choice, listed, number, real_number, short
+from jmdp.control.shadow import Problem, Statistics, Utility
+from jmdp.errors import SettingsError
+from jmdp.results.result import Tabulated
+from jmdp.results.text import indented, lines, paragraphs, shown
+
+if TYPE_CHECKING:
+    from jmdp.models.tabular import TabularJMDP
+
+_WEIGHTS = 19
+"""Default number of positive weights."""
+
+_MOST_WEIGHTS = 10_000
+
+_EMPHASIS = 10.0
+"""How much more "shortfall and chance" weighs the chance, where both are measured in those of the largest gain."""
+
+OPTIMUM = "largest gain"
+
+
+@dataclass(frozen=True)
+class Point:
+    """A deterministic policy of the frontier."""
+
+    name: str
+    weight: float
+    statistics: Statistics
+    value: Estimate  # E[G] − weight × risk: its own is at least `low`, and that of all policies at most `high`
+    under: Statistics | None = None  # the same policy in the second model
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Frontier(Tabulated):
+    """Policies between an incumbent and the time-dependent optimum, and what each gains and risks.
+
+    The risk is the shortfall E[max(0, −G)], to which `chance_weight` × P(G < 0) is added. `hull` needs a coin before
+    the first step. No policy has a gain above the upper end of `gain_at(risk)`.
+    """
+
+    _index: ClassVar = ("policy",)
+
+    points: tuple[Point, ...]  # the first has the largest gain; then by weight
+    objective: str
+    chance_weight: float
+    horizon: int
+    discount: float
+    cell: float  # gaps are counted in units of this size
+    exact: bool  # they are multiples of it, so that nothing was rounded
+    tie_tolerance: float
+
+    @property
+    def optimum(self) -> Point:
+        """The policy with the largest gain."""
+        return self.points[0]
+
+    def risk(self, of: Statistics) -> float:
+        """Shortfall, and the weighted chance of being worse."""
+        return float(of.shortfall) + self.chance_weight * float(of.chance)
+
+    @cached_property
+    def hull(self) -> Floats:
+        """Corners [n, 2] of the largest gain by risk, from the incumbent (0, 0) to the optimum, with coins between."""
+        found = sorted({(0.0, 0.0), *((self.risk(one.statistics), float(one.statistics.gain)) for one in self.points)})
+        corners: list[tuple[float, float]] = []
+        for x, y in found:
+            if corners and y <= corners[-1][1]:
+                continue
+            while corners and x == corners[-1][0]:
+                corners.pop()
+            while len(corners) > 1 and _left(corners[-2], corners[-1], (x, y)):
+                corners.pop()
+            corners.append((x, y))
+        return np.array(corners)
+
+    def gain_at(self, risk: float) -> Estimate:
+        """Gain of the hull at this risk; no policy, with or without coins, has more than the upper end."""
+        limit = number("risk", risk, 0)
+        found = float(np.interp(limit, self.hull[:, 0], self.hull[:, 1]))
+        most = min(one.value.high + one.weight * limit for one in self.points)
+        return Estimate(found, found, max(most, found))
+
+    @property
+    def width(self) -> float:
+        """Largest difference between the value of a point and what any policy could reach at its weight."""
+        return max(one.value.high - one.value.low for one in self.points)
+
+    def rows(self) -> Sequence[dict[str, Any]]:
+        """The incumbent, and a row for each point; a second model has columns of its own."""
+        return [_row("incumbent", None, None, self._second), *(self._row(one) for one in self.points)]
+
+    def _row(self, one: Point) -> dict[str, Any]:
+        return _row(one.name, one.statistics, one.under, self._second)
+
+    @property
+    def _second(self) -> bool:
+        return self.points[0].under is not None
+
+    @property
+    def answer(self) -> str:
+        """What can be gained, and what half of the risk keeps of it."""
+        best = self.optimum.statistics
+        risk, gain = self.risk(best), float(best.gain)
+        if best.gain.high <= 0 or (len(self.points) == 1 and gain <= self.tie_tolerance):
+            return "No policy gains anything over the incumbent."
+        first = f"The best policy gains {shown(best.gain)} over the incumbent"
+        if risk <= self.tie_tolerance:
+            return f"{first} and is never worse: there is no trade-off."
+        kept = float(self.gain_at(risk / 2)) / gain
+        name = "shortfall" if not self.chance_weight else "risk"
+        said = (
+            f"{first}, falls short of it by {shown(best.shortfall)} on average, and is worse in "
+            f"{share_of_cases(best.chance)}. "
+        )
+        if kept < _COIN:
+            return said + f"Half of the {name} keeps {kept:.0%} of the gain, hardly more than a coin between both."
+        return said + f"Half of the {name} keeps {kept:.0%} of the gain; a coin between both keeps 50%."
+
+    def _title(self) -> str:
+        return self.answer
+
+    def _note(self) -> str:
+        steps = f"{self.horizon:,} steps, discount {self.discount:g}"
+        if self.exact:
+            return f"{steps}; gaps are multiples of {self.cell:g}; exact up to rounding of floats"
+        return f"{steps}; gaps rounded to {self.cell:.3g}; values are known to {self.width:.3g}"
+
+    def __repr__(self) -> str:
+        return paragraphs([self.answer, indented(lines(self.rows())), f"  {self._note()}"])
+
+
+_COIN = 0.55
+"""A hull that keeps less than this at half of the risk is no better than a coin."""
+
+
+@interruptible
+def frontier(
+    model: TabularJMDP,
+    incumbent: Any,
+    coupling: Any = None,
+    *,
+    horizon: int,
+    terminal_value: Any = None,
+    discount: float | None = None,
+    starts: Any,
+    objective: str = "shortfall",
+    weights: Sequence[float] | None = None,
+    tie_tolerance: float | None = None,
+    under: TabularJMDP | None = None,
+) -> Frontier:
+    """Compute policies that gain most over an incumbent, for each of several weights of doing worse than it.
+
+    G is the return of a new policy minus that of the incumbent, under the same scenarios (`Synchronous`). For each
+    weight the result has a policy that maximises E[G] − weight × E[max(0, −G)], exactly, over all policies that know
+    the start and the scenarios so far. It acts on the step, the state, the incumbent's *shadow* (the state that the
+    incumbent would have reached) and the gap so far.
+
+    Parameters
+    ----------
+    model
+        The scenario table. Its scenario probabilities must be the same in all states.
+    incumbent
+        The policy to improve on, as in `evaluate`; it may depend on time. It must be deterministic.
+    coupling
+        `Synchronous()`, which is the default; others are refused, with the reason.
+    horizon, terminal_value, discount
+        As in `evaluate`; the discount may be 1.
+    starts
+        Distribution of the start state: probabilities [S], {state: probability} or a list of equally likely states.
+    objective
+        "shortfall": E[max(0, −G)]. "shortfall and chance": P(G < 0) too, which alone would reward gambles.
+    weights
+        Weights ≥ 0 of the risk. Default: 19 from small to large; the largest gain (weight 0) is always included.
+    tie_tolerance
+        Gaps of at most this size count as 0. Default: 10⁻⁹ of the largest reward.
+    under
+        A second model, such as one with a larger demand, in which the same policies are evaluated.
+    """
+    asked = choice("objective", objective, ("shortfall", "shortfall and chance"))
+    problem = Problem(
+        model, incumbent, horizon=horizon, terminal_value=terminal_value, discount=discount, starts=starts,
+        tie_tolerance=tie_tolerance, coupling=coupling,
+    )  # fmt: skip
+    chosen = None if weights is None else _checked(weights)
+    second = None
+    if under is not None:
+        second = Problem(
+            under, incumbent, horizon=horizon, terminal_value=terminal_value, discount=problem.discount, starts=starts,
+            tie_tolerance=tie_tolerance, like=problem,
+        )  # fmt: skip
+    best, _ = solved(problem, Utility())
+    if chosen is None:
+        chosen = default_weights(best)
+    scale = chance_scale(best) if asked == "shortfall and chance" else 0.0
+    largest = float(best.gain)
+
+    def point(weight: float) -> Point:
+        utility = Utility(weight, weight * scale)
+        policy = problem.solve(utility)
+        found = problem.statistics(policy, largest / 10)
+        high = problem.upper_value(utility, policy)
+        low = found.gain.low - weight * found.shortfall.high - weight * scale * found.chance.high
+        low = min(low, high)
+        value = Estimate(min(max(policy.value, low), high), low, high)
+        other = None if second is None else second.statistics(policy, largest / 10)
+        return Point(f"weight {weight:.3g}" if weight else OPTIMUM, weight, found, value, other)
+
+    return Frontier(
+        points=tuple(point(weight) for weight in (0.0, *(w for w in chosen if w > 0))),
+        objective=asked,
+        chance_weight=scale,
+        horizon=problem.steps,
+        discount=problem.discount,
+        cell=problem.cell,
+        exact=problem.exact,
+        tie_tolerance=problem.tie_tolerance,
+    )
+
+
+def solved(problem: Problem, utility: Utility) -> tuple[Statistics, Any]:
+    """Statistics of an optimal policy, and the policy."""
+    policy = problem.solve(utility)
+    return problem.statistics(policy), policy
+
+
+def default_weights(best: Statistics) -> list[float]:
+    """Weights around that at which the largest gain is worth its shortfall."""
+    if float(best.shortfall) <= 0 or float(best.gain) <= 0:
+        return []
+    ratio = float(best.gain) / float(best.shortfall)
+    return [ratio * float(x) for x in np.geomspace(0.03, 6, _WEIGHTS)]
+
+
+def chance_scale(best: Statistics, emphasis: float = _EMPHASIS) -> float:
+    """The chance of being worse, in units of shortfall."""
+    return emphasis * float(best.shortfall) / float(best.chance) if float(best.chance) > 0 else 0.0
+
+
+def _checked(weights: Any) -> list[float]:
+    given = listed(weights, _MOST_WEIGHTS)
+    found = [] if given is None else [real_number(one) for one in given]
+    if given is None or len(given) > _MOST_WEIGHTS or not all(0 <= one < 1e12 for one in found):
+        raise SettingsError(f"weights is {short(weights)}. Give a list of at most {_MOST_WEIGHTS:,} numbers ≥ 0.")
+    return sorted(set(found))
+
+
+def _left(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
+    """Whether b is not above the line from a to c."""
+    return (b[1] - a[1]) * (c[0] - a[0]) <= (c[1] - a[1]) * (b[0] - a[0])
+
+
+def _row(name: str, own: Statistics | None, other: Statistics | None, second: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {"policy": name}
+    for of, suffix in ((own, ""), (other, " under")) if second else ((own, ""),):
+        gain, shortfall, chance, worst, equal, barely = (
+            (Estimate(x, x, x) for x in (0.0, 0.0, 0.0, 0.0, 1.0, 0.0))
+            if of is None
+            else (of.gain, of.shortfall, of.chance, of.worst, of.equal, of.barely)
+        )
+        found |= {
+            f"gain{suffix}": gain,
+            f"shortfall{suffix}": shortfall,
+            f"P(worse){suffix}": chance,
+            f"worst 5%{suffix}": worst,
+        }
+        if not suffix:
+            found |= {"P(equal)": equal, "P(barely better)": barely}
+    return found

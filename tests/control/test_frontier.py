@@ -1,0 +1,79 @@
+"""The frontier against all policies of the full scenario history, in exact rationals, and on the worlds."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import jmdp
+from jmdp.control.shadow import Problem, Utility
+from reference.shadow_histories import Histories
+
+
+def random_case(seed, *, discounted=False):
+    """A small table with ties and negative rewards, an incumbent, and the question."""
+    rng = np.random.default_rng([seed, 47])
+    A, H = (3, 3) if seed % 4 == 0 else (2, int(rng.integers(1, 5)))
+    S, K = int(rng.integers(2, 5)), 2
+    shares = rng.integers(1, 8)
+    prob = np.tile([shares / 8, 1 - shares / 8], (S, 1))
+    unit = 1.0 if seed % 3 else 0.1  # 0.1 has no exact float
+    reward = unit * rng.integers(-2, 3, (S, K, A))
+    following = rng.integers(0, S, (S, K, A))
+    terminal = (np.arange(S) == S - 1) & bool(seed % 5 == 0)
+    model = jmdp.TabularJMDP(prob, reward, following, 0.75, terminal)
+    incumbent = rng.integers(0, A, (H, S)) if seed % 7 == 0 else np.tile(rng.integers(0, A, S), (H, 1))
+    final = np.where(terminal, 0.0, unit * rng.integers(-2, 3, S)) if seed % 2 else None
+    two = S > 2 and H < 3
+    return model, {
+        "incumbent": np.eye(A)[incumbent],
+        "horizon": H,
+        "terminal_value": final,
+        "discount": None if discounted else 1.0,
+        "starts": {0: 0.75, 1: 0.25} if two else [0],
+    }
+
+
+def contains(estimate, truth):
+    return Fraction(estimate.low) <= truth <= Fraction(estimate.high)
+
+
+def misses(seed, *, discounted=False):
+    """What is wrong with the answers for one random table, and the widths of the brackets."""
+    model, given = random_case(seed, discounted=discounted)
+    problem = Problem(model, **given)
+    assert problem.exact is not discounted or problem.cell == 1.0
+    truth = Histories(problem)
+    every = truth.policies()
+    weights = [0.0, 0.5, 1.0, 3.0, 10.0]
+    wrong, widths = [], []
+    for objective in ("shortfall", "shortfall and chance"):
+        found = jmdp.frontier(model, **given, objective=objective, weights=weights)
+        scale = Fraction(found.chance_weight)
+        for point in found.points:
+            weight = Fraction(point.weight)
+            best = truth.best(every, weight, weight * scale)
+            if not contains(point.value, best):
+                wrong.append((objective, point.weight, "value", float(best), point.value))
+            widths.append(point.value.high - point.value.low)
+            policy = problem.solve(Utility(point.weight, point.weight * found.chance_weight))
+            for name, exact in truth.statistics(policy).items():
+                if not contains(getattr(point.statistics, name), exact):
+                    wrong.append((objective, point.weight, name, float(exact), getattr(point.statistics, name)))
+        for gain, risk in truth.largest_gains(every, scale):
+            if gain > Fraction(found.gain_at(np.nextafter(risk, 9)).high):
+                wrong.append((objective, "hull", risk))
+    return wrong, widths
+
+
+@pytest.mark.parametrize("seeds", [range(20), pytest.param(range(20, 240), marks=pytest.mark.long)])
+def test_equal_to_all_policies_of_the_scenario_history(seeds):
+    found = {seed: misses(seed)[0] for seed in seeds}
+    assert {seed: wrong for seed, wrong in found.items() if wrong} == {}
+
+
+@pytest.mark.parametrize("seeds", [range(8), pytest.param(range(8, 120), marks=pytest.mark.long)])
+def test_brackets_contain_the_truth_with_a_discount(seeds):
+    found = {seed: misses(seed, discounted=True) for seed in seeds}
+    assert {seed: wrong for seed, (wrong, _) in found.items() if wrong} == {}
+    assert np.median([width for _, widths in found.values() for width in widths]) < 0.01  # gaps are about 1
