@@ -131,7 +131,7 @@ def _listed(starts: Any, name: str) -> list[Any]:
     """The states as a list."""
     states = None
     if hasattr(starts, "__len__"):  # no generator
-        one_by_one = isinstance(starts, np.ndarray) and len(starts.shape) == 1 and starts.size <= _MOST_STARTS
+        one_by_one = isinstance(starts, np.ndarray) and starts.size <= _MOST_STARTS
         states = listed(starts.tolist() if one_by_one else starts, _MOST_STARTS)
     if states is None:
         raise SettingsError(f"{name} is {short(starts)}. Give a list of states, or {{state: probability}}.")
