@@ -27,8 +27,8 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 MODULES = (
     "comparisons", "control", "distribute", "errors", "models", "plots", "results", "reviews", "simulators", "studies",
-    "testing", "training", "worlds", "methods.incremental", "methods.linear_projected", "methods.linear_projected.features",
-    "methods.neural_gram", "methods.neural_gram.encoders",
+    "testing", "training", "worlds", "methods.incremental", "methods.linear_projected",
+    "methods.linear_projected.features", "methods.neural_gram", "methods.neural_gram.encoders",
 )  # fmt: skip
 NOTEBOOKS = sorted(page for page in DOCS.rglob("*.md") if page.read_text().startswith("---\njupytext:"))
 

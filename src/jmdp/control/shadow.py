@@ -315,9 +315,8 @@ class Problem:
             total = int(tables[h][2].sum())
             result, chosen = np.empty(total), np.empty(total, np.int16)
             given = (cell, slope, loss, margin)
-            kernel.backward(
-                model, self._step(h, cells), tables[h], tables[h + 1], value, later_rest, given, result, chosen
-            )
+            later = (*tables[h + 1], value, later_rest)
+            kernel.backward(model, self._step(h, cells), tables[h], later, given, result, chosen)
             value, later_rest = result, rest(h)
             actions.append(chosen)
         _, low, count, first = tables[0]
@@ -338,10 +337,11 @@ class Problem:
         gains, sizes = [], []
         for h in range(H):
             result = np.zeros(int(cells.past[h + 1][1].sum()))
+            later = (self.index[h + 1], *cells.past[h + 1])
+            chosen = (*policy.tables[h], policy.actions[h], policy.outside[h])
             gain, size = kernel.forward(
-                model, self._step(h, cells), self.reward * powers[h], cells.past[h], mass, self.index[h + 1],
-                cells.past[h + 1], policy.tables[h], policy.actions[h], policy.outside[h], result,
-            )  # fmt: skip
+                model, self._step(h, cells), self.reward * powers[h], cells.past[h], mass, later, chosen, result
+            )
             gains.append(gain)
             sizes.append(size)
             mass = result

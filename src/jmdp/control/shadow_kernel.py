@@ -26,6 +26,12 @@ Step = tuple[Integers, Integers, Integers, float, int]
 Table = tuple[Integers, Integers, Integers, Integers]
 """index [S, S], and low, count and first [P] of the cells of a value table."""
 
+Later = tuple[Integers, Integers, Integers, Integers, Floats, Floats]
+"""The table of the next step, its values (flat), and the largest means [P] of the rest of the gap."""
+
+Policy = tuple[Integers, Integers, Integers, Integers, Actions, Integers]
+"""A table, its actions (flat), and the actions [S] where it has no cell."""
+
 _GUARD = 1e-12
 """Relative error of an increment in cells: the power of the discount and a few products."""
 
@@ -121,9 +127,7 @@ def backward(
     model: Model,
     step: Step,
     table: Table,
-    later: Table,
-    value: Floats,  # of the next step, flat
-    rest: Floats,  # [P of the next step], largest mean of the rest of the gap
+    later: Later,
     utility: tuple[float, float, float, float],  # cell, slope and loss below the kink, margin of ties
     result: Floats,  # of this step, flat
     actions: Actions,  # of this step, flat
@@ -132,7 +136,7 @@ def backward(
     p, reward, next_state, distinct = model
     s, t, shadow, scale, rounding = step
     _index, low, count, first = table
-    later_index, later_low, later_count, later_first = later
+    later_index, later_low, later_count, later_first, value, rest = later
     cell, slope, loss, margin = utility
     _S, K, A = next_state.shape
     q = np.empty(count.max() if len(count) else 0)
@@ -174,19 +178,16 @@ def forward(
     truth: Floats,  # [S, K, A], rewards times the discount's power
     past: tuple[Integers, Integers, Integers],  # low, count and first [P] of the possible cells
     mass: Floats,  # flat
-    later_index: Integers,
-    later: tuple[Integers, Integers, Integers],
-    policy: Table,
-    actions: Actions,  # of the policy, flat
-    outside: Integers,  # [S], the policy's actions where its table has no cell
+    later: Table,  # of the possible cells one step later
+    policy: Policy,
     result: Floats,  # flat, zeros
 ) -> tuple[float, float]:
     """Distribution of pairs and gaps one step later; and the mean increment of the gap, with the mean of its size."""
     p, reward, next_state, _distinct = model
     s, t, shadow, scale, rounding = step
     low, count, first = past
-    later_low, _later_count, later_first = later
-    index, known_low, known_count, known_first = policy
+    later_index, later_low, _later_count, later_first = later
+    index, known_low, known_count, known_first, actions, outside = policy
     _S, K, A = next_state.shape
     chosen = np.empty(A)
     gain = size = 0.0
