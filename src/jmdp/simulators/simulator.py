@@ -204,6 +204,22 @@ class Episode(ABC):
     def step(self, action: Any, shock: Shock) -> tuple[float, bool]:
         """Take an action under this shock; return the reward, and whether the episode is over."""
 
+    def play(self, choose: Callable[[Any], Any], shocks: Iterable[Shock], rewards: list[float]) -> bool:
+        """Take the chosen actions under these shocks until the episode is over; return whether it is.
+
+        The rewards, which must be finite, are appended. A shock is taken from the iterator before each step.
+        """
+        over = False
+        for shock in shocks:
+            action = choose(self.observation)
+            reward, over = self.step(action, shock)
+            if type(reward) is not float or reward - reward != 0:  # not a float, or not finite
+                reward = finite_reward(reward, action, len(rewards))
+            rewards.append(reward)
+            if over:
+                break
+        return over
+
     def digest(self) -> bytes:
         """Bytes that are equal for equal states; only `Local` needs them."""
         raise SimulatorError(

@@ -40,6 +40,18 @@ class Actor(ABC):
         (action,) = self.act([observation], shocks)
         return action
 
+    def chooser(self, shocks: Sequence[Shock], note: Callable[[Exception], None]) -> Callable[[Any], Any]:
+        """Function that returns `act_one` for one observation after another; `note` receives what it raises."""
+
+        def choose(observation: Any) -> Any:
+            try:
+                return self.act_one(observation, shocks)
+            except Exception as error:
+                note(error)
+                raise
+
+        return choose
+
     def for_episode(self) -> Actor:
         """Actor for one episode: this one, or for a policy with memory a copy of it."""
         return self

@@ -237,6 +237,30 @@ class _Function(ReadActor):
         (action,) = reading.choose([value], shocks, [observation])
         return action
 
+    def chooser(self, shocks: Sequence[Shock], note: Callable[[Exception], None]) -> Callable[[Any], Any]:
+        """`Actor.chooser`, without calls in between for the usual functions: most return an index at once."""
+        function, reading = self._function, self._reading
+        if self._together is not None or not self._known or self._takes_luck or reading.table is not None:
+            return super().chooser(shocks, note)
+        size = 0 if reading.actions is None else reading.actions.size
+
+        def choose(observation: Any) -> Any:
+            try:
+                value = function(observation)
+            except Exception as error:
+                reading.add_note(error, observation)
+                note(error)
+                raise
+            if type(value) is int and 0 <= value < size:
+                return value
+            try:
+                return reading.choose([value], shocks, [observation])[0]
+            except Exception as error:
+                note(error)
+                raise
+
+        return choose
+
     def _call(self, observation: Any, *rng: Any) -> Any:
         """Value of the function; what it raises gets a note."""
         try:

@@ -8,7 +8,7 @@ to the key of the policies. Branches of two policies never merge: they may reach
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -198,25 +198,24 @@ class _Episodes:
 
     def _play(self, runner: _Runner) -> None:
         """Simulate one episode to its end."""
-        plan, episode, actor, rewards = self._plan, runner.episode, runner.actor, runner.rewards
-        policy_shock = LazyShocks(self._policy_shock, [runner])
-        t, over = 0, False
+        actor, rewards = runner.actor, runner.rewards
+
+        def note(error: Exception) -> None:
+            add_policy_note(error, actor, len(rewards), len(rewards))
+
+        choose = actor.chooser(LazyShocks(self._policy_shock, [runner]), note)
         try:
-            while t < plan.horizon and not over:
-                try:
-                    action = actor.act_one(episode.observation, policy_shock)
-                except Exception as error:
-                    add_policy_note(error, actor, t, t)
-                    raise
-                reward, over = episode.step(action, self._step_shock(runner, t))
-                if type(reward) is not float or reward - reward != 0:  # not a float, or not finite
-                    reward = finite_reward(reward, action, t)
-                rewards.append(reward)
-                t += 1
+            over = runner.episode.play(choose, self._step_shocks(runner), rewards)
         except Exception as error:
-            note_step(error, self._simulator, t)
+            note_step(error, self._simulator, len(rewards))
             raise
         self._end(runner, over=over)
+
+    def _step_shocks(self, runner: _Runner) -> Iterator[Shock]:
+        """Shocks of all steps of an episode."""
+        common = runner.common
+        for t in range(self._plan.horizon):
+            yield common[t] if t < len(common) else self._step_shock(runner, t)
 
     def _step_shock(self, runner: _Runner, t: int) -> Shock:
         """Shock of the next step of an episode, step t; one object for all episodes of a sample that share it."""

@@ -69,9 +69,12 @@ class StandardWrappers:
 
 def limited_step(step: Callable[[Any], StepResult], limit: Any, action: Any) -> StepResult:
     """Result of this step within a `TimeLimit`, or without one if it is None."""
-    if limit is None:
-        return step(action)
     result = step(action)
+    return result if limit is None else limited(limit, result)
+
+
+def limited(limit: Any, result: StepResult) -> StepResult:
+    """Result of a step within this `TimeLimit`, which counts the step."""
     limit._elapsed_steps += 1
     if not isinstance(result, tuple) or len(result) != 5:
         return result  # refused by the caller

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from jmdp.base.keyed_generator import KeyedGenerator
@@ -16,6 +16,7 @@ from jmdp.simulators.adapters.gymnasium.env_operations import (
     StandardWrappers,
     duplicate,
     layers,
+    limited,
     limited_step,
     replace_generator,
     seed_spaces,
@@ -24,7 +25,7 @@ from jmdp.simulators.adapters.gymnasium.env_operations import (
     untouched_global_generators,
     wrong_result,
 )
-from jmdp.simulators.simulator import Episode, plain_reward
+from jmdp.simulators.simulator import Episode, finite_reward, plain_reward
 
 _MANY, _FEW = 64, 16
 """Number of parallel copies of the environment if making one takes less than `_SOON` seconds, and otherwise."""
@@ -134,36 +135,52 @@ class LiveEpisode(Episode):
 
     def step(self, action: Any, shock: Shock) -> tuple[float, bool]:
         """Step the environment; return the reward and whether the episode has ended."""
-        live, envs = self._env, self._envs
+        rewards: list[float] = []
+        over = self.play(lambda seen: action, (shock,), rewards)
+        return rewards[0], over
+
+    def play(self, choose: Callable[[Any], Any], shocks: Iterable[Shock], rewards: list[float]) -> bool:
+        """`Episode.play` in one loop, because many environments take no longer for a step than some calls."""
+        live, envs, encode, over = self._env, self._envs, self._code, False
         assert live is not None
-        generator, core = envs.generator, live.core
-        code = self._code(action)
-        generator.restart(shock.words)
-        if core._np_random is not generator:
-            core.np_random = generator
-        try:
-            if type(shock) is Shock and envs.plain:
-                result = limited_step(live.go, live.limit, code)
-            else:
-                result = envs.step_logged(live, code, shock)
-        except Exception as error:  # an environment may raise anything after its end
-            if not self._truncated_at:
-                raise
-            raise SimulatorError(
-                f"The environment signalled truncated at step {self._truncated_at}, and its step() then raised "
-                f"{type(error).__name__}: {error}. Use discount=1.0, which ends episodes there, "
-                f"GymnasiumSimulator(env, truncated_ends=True), or horizon ≤ {self._truncated_at}."
-            ) from error
-        try:
-            self._seen, reward, terminated, truncated, _ = result
-            if type(reward) is not float:
-                reward = plain_reward(reward)
-        except (TypeError, ValueError) as error:
-            raise wrong_result(result) from error
-        self._steps += 1
-        if truncated and not self._truncated_at:
-            self._truncated_at = self._steps
-        return reward, bool(terminated or (truncated and self._truncated_ends))
+        generator, core, go, limit, plain = envs.generator, live.core, live.go, live.limit, envs.plain
+        for shock in shocks:
+            action = choose(self._seen)
+            code = encode(action)
+            generator.restart(shock.words)
+            if core._np_random is not generator:
+                core.np_random = generator
+            try:
+                if plain and type(shock) is Shock:
+                    result = go(code)
+                    if limit is not None:
+                        result = limited(limit, result)
+                else:
+                    result = envs.step_logged(live, code, shock)
+            except Exception as error:  # an environment may raise anything after its end
+                if not self._truncated_at:
+                    raise
+                raise SimulatorError(
+                    f"The environment signalled truncated at step {self._truncated_at}, and its step() then raised "
+                    f"{type(error).__name__}: {error}. Use discount=1.0, which ends episodes there, "
+                    f"GymnasiumSimulator(env, truncated_ends=True), or horizon ≤ {self._truncated_at}."
+                ) from error
+            try:
+                self._seen, reward, terminated, truncated, _ = result
+                if type(reward) is not float:
+                    reward = plain_reward(reward)
+            except (TypeError, ValueError) as error:
+                raise wrong_result(result) from error
+            self._steps += 1
+            if truncated and not self._truncated_at:
+                self._truncated_at = self._steps
+            if reward - reward != 0:
+                reward = finite_reward(reward, action, self._steps - 1)
+            rewards.append(reward)
+            if terminated or (truncated and self._truncated_ends):
+                over = True
+                break
+        return over
 
     def frame(self) -> Any:
         """What the environment renders; None unless its render_mode is "rgb_array"."""
