@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jmdp.base.arrays import Floats
+from jmdp.base.keyed_generator import philox
 from jmdp.base.luck import Shock
 from jmdp.simulators.digests import digest_of
 from jmdp.simulators.rollouts.episodes import paired_episodes
@@ -172,14 +173,22 @@ class DrawLog:
         """Record a draw made by this frame."""
         if len(self.draws) >= self._most:
             return
-        path, spots, target = [], [], target_of(caller)
+        path: list[tuple[str, str, int]] = []
+        spots: list[str] = []
+        target = target_of(caller)
         while caller is not None and caller.f_code not in _OUTSIDE:
             code = caller.f_code
             path.append((code.co_filename, code.co_name, caller.f_lasti))  # a line may contain several draws
-            spots.append(f"{Path(code.co_filename).name}:{caller.f_lineno} in {code.co_name}")
+            if len(spots) < 2:
+                spots.append(_spot(code, caller.f_lineno))
             caller = caller.f_back
         self.asked = True
-        self.draws.append(Draw(tuple(path), ", called from ".join(spots[:2]), position, call, target))
+        self.draws.append(Draw(tuple(path), ", called from ".join(spots), position, call, target))
+
+
+@lru_cache(4096)
+def _spot(code: CodeType, line: int | None) -> str:
+    return f"{Path(code.co_filename).name}:{line} in {code.co_name}"
 
 
 class _LoggedShock(Shock):
@@ -192,7 +201,7 @@ class _LoggedShock(Shock):
         self.log = log
 
     def generator(self) -> np.random.Generator:
-        return _LoggedGenerator(super().generator().bit_generator, self.log)
+        return _LoggedGenerator(philox(self.words), self.log)
 
     def restart(self, generator: np.random.Generator) -> np.random.Generator:
         super().restart(generator)  # for callers that continue with the old one

@@ -19,18 +19,18 @@ import sys
 import types
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
+from itertools import islice
 from typing import Any
 
 from jmdp.base.keyed_generator import KeyedGenerator
 from jmdp.base.luck import Shock
-from jmdp.distribute.pickling import unpickled_with
 from jmdp.errors import SettingsError, SimulatorError
 from jmdp.simulators.adapters.gymnasium.saved import History
 from jmdp.simulators.adapters.objects.generators import GeneratorKeys, is_keyable
 from jmdp.simulators.object_graph import Parts, parts_of, visible_attributes, walk
-from jmdp.simulators.simulator import Simulator, SteppedEpisode
+from jmdp.simulators.simulator import Simulator, SteppedEpisode, finite_reward
 
 _CONTAINERS = (list, dict, set, deque)
 
@@ -142,6 +142,21 @@ class ObjectEpisode(SteppedEpisode):
         reward, over = super().step(action, shock)
         return reward, over or (self._truncated_ends and self._state.truncated)
 
+    def play(self, choose: Callable[[Any], Any], shocks: Iterable[Shock], rewards: list[float]) -> bool:
+        """`Episode.play`, in one object whose states are not kept."""
+        over, left = False, iter(shocks)
+        if self._go == self._simulator.step:
+            over = super().play(choose, islice(left, 1), rewards)
+        simulator: Any = self._simulator
+        while not over and (shock := next(left, None)) is not None:
+            action = choose(simulator.observe(self._state))
+            reward, over = simulator.go_on(self._state, action, shock)
+            if reward - reward != 0:
+                reward = finite_reward(reward, action, len(rewards))
+            rewards.append(reward)
+            over = over or (self._truncated_ends and self._state.truncated)
+        return over
+
 
 OWN_METHODS = (("save_state", "restore_state"), ("get_state", "set_state"), ("snapshot", "restore"))
 """Pairs of methods of objects that save and restore their states; `clone` alone returns a copy."""
@@ -168,27 +183,33 @@ class Copies(ABC):
 
 
 class PickledCopies(Copies):
-    """Copies by pickle. Shared attributes are not pickled."""
+    """Copies by pickle. Shared attributes and keyed generators, which are set before each step, are not pickled."""
 
     name = "pickle"
 
-    def __init__(self, shared: SharedAttributes) -> None:
-        self._shared = shared
+    def __init__(self, shared: SharedAttributes, keys: GeneratorKeys) -> None:
+        self._shared, self._keys = shared, keys
 
     def freeze(self, thing: Any, history: History | None) -> bytes:
         """Pickle an object."""
         written = io.BytesIO()
-        if self._shared.ids:
-            _SharingPickler(written, self._shared.ids).dump(thing)
+        keyed = {id(generator): (where,) for where, generator in self._keys.held.items()}
+        names: dict[int, Any] = {**keyed, **self._shared.ids}
+        if names:
+            _SharingPickler(written, names).dump(thing)
         else:
             _Pickler(written).dump(thing)
         return written.getvalue()
 
     def thaw(self, frozen: bytes) -> Any:
         """Unpickle an object."""
-        if not self._shared.ids:
-            return pickle.loads(frozen)
-        return unpickled_with(frozen, self._shared.values)
+        reader: Any = pickle.Unpickler(io.BytesIO(frozen))
+        reader.persistent_load = self._named
+        return reader.load()
+
+    def _named(self, name: Any) -> Any:
+        """The shared attribute of this name, or the generator at a place, which is in a tuple."""
+        return self._keys.hold(*name) if type(name) is tuple else self._shared.values[name]
 
 
 class _Pickler(pickle.Pickler):
@@ -204,11 +225,11 @@ def _reduced_module(module: types.ModuleType) -> tuple[Any, tuple[str]]:
 
 
 class _SharingPickler(_Pickler):
-    def __init__(self, written: io.BytesIO, ids: dict[int, str]) -> None:
+    def __init__(self, written: io.BytesIO, ids: dict[int, Any]) -> None:
         super().__init__(written)
         self._ids = ids
 
-    def persistent_id(self, value: Any) -> str | None:
+    def persistent_id(self, value: Any) -> Any:
         return self._ids.get(id(value))
 
 

@@ -124,6 +124,7 @@ class GeneratorKeys:
 
     def __init__(self, thing: Any, skipped: Collection[str]) -> None:
         self._skipped = skipped
+        self.held: dict[str, KeyedGenerator] = {}  # by place; set before each step, so that all objects may share them
         found = [place for place, _ in generator_places(thing, skipped)[0]]
         self.first = found[0].where if found else ""  # this generator has the key of the shock itself
         self.places: list[Place] | None = found if all(place.followed for place in found) else None
@@ -158,7 +159,24 @@ class GeneratorKeys:
 
     def set(self, thing: Any, shock: Shock) -> KeyedStep:
         """Set all generators of an object to the keys derived from this shock."""
-        return KeyedStep(thing, self.find(thing), shock, self.first)
+        return KeyedStep(thing, self.find(thing), shock, self)
+
+    def hold(self, where: str) -> KeyedGenerator:
+        """The generator at this place of all objects."""
+        if where not in self.held:
+            self.held[where] = KeyedGenerator.of(bytes(16))
+        return self.held[where]
+
+    def attributes(self) -> list[tuple[str, KeyedGenerator, bytes | None]] | None:
+        """Attributes that are all generators of an object, with what their keys derive from; None if it has others."""
+        found = []
+        for place in self.places or ():
+            path = place.paths[0]
+            if not place.assignable or len(place.paths) > 1 or len(path) > 1 or place.where not in self.held:
+                return None
+            where = None if place.where == self.first else place.where.encode()
+            found.append((path[0][1], self.held[place.where], where))
+        return None if self.places is None else found
 
 
 class KeyedStep:
@@ -166,12 +184,12 @@ class KeyedStep:
 
     __slots__ = ("_set", "_thing", "shock")
 
-    def __init__(self, thing: Any, found: list[tuple[Place, Any]], shock: Shock, first: str) -> None:
+    def __init__(self, thing: Any, found: list[tuple[Place, Any]], shock: Shock, keys: GeneratorKeys) -> None:
         self._thing, self.shock = thing, shock
         self._set: list[tuple[Place, Any, Any]] = []  # place, generator, its state if it was seeded in place
         for place, generator in found:
-            own = shock if place.where == first else shock.derived(b"generator", 0, place.where.encode())
-            self._set.append((place, *_set(thing, place, generator, own)))
+            own = shock if place.where == keys.first else shock.derived(b"generator", 0, place.where.encode())
+            self._set.append((place, *_set(thing, place, generator, own, keys)))
 
     def note_use(self) -> None:
         """Record in the shock whether any of the generators was drawn from or replaced since."""
@@ -182,6 +200,13 @@ class KeyedStep:
             if self._moved(*entry):
                 note_use(self.shock)
                 return
+
+    def drew(self) -> bool:
+        """Whether numbers were drawn from the generators that were set, even if there are others in their places."""
+        return any(
+            generator.moved if type(generator) is KeyedGenerator else self._moved(place, generator, before)
+            for place, generator, before in self._set
+        )
 
     def moved(self) -> list[str]:
         """Names of the generators that were drawn from or replaced."""
@@ -209,10 +234,10 @@ def note_use(shock: Shock) -> None:
         shock.uniform()
 
 
-def _set(thing: Any, place: Place, generator: Any, shock: Shock) -> tuple[Any, Any]:
+def _set(thing: Any, place: Place, generator: Any, shock: Shock, keys: GeneratorKeys) -> tuple[Any, Any]:
     """Set one generator to the key of a shock; return it, or its replacement, and its state if seeded in place."""
     if place.assignable and (type(generator) is np.random.Generator or type(generator).__module__.startswith("jmdp.")):
-        keyed = generator if type(generator) is KeyedGenerator else KeyedGenerator.of(bytes(16))
+        keyed = keys.hold(place.where)
         if type(shock) is Shock:
             keyed.restart(shock.peek())
             new: Any = keyed

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from jmdp.base.labels import Labels
-from jmdp.base.luck import Shock
+from jmdp.base.luck import Shock, Usage
 from jmdp.base.settings import function, names, short
 from jmdp.errors import SettingsError, SimulatorError, UnavailableError
 from jmdp.simulators.adapters.gymnasium.saved import History
@@ -115,13 +115,14 @@ class ObjectSimulator(Simulator):
         self._remarks: list[str] = []
         self._watch = Watch(self._steps.keys, self._steps.name)
         self._keeps_history = True  # whether states store the steps that led to them
+        self._same_start: tuple[bytes, Any, bool] | None = None  # copy, observation, and use of the shock
         if self._values is not None:
             self._ready(self._values[0])
 
     def _ways_to_copy(self, snapshot: str | None, save: Any, restore: Any) -> list[Copies]:
         steps = self._steps
         known: dict[str, Copies] = {
-            "pickle": PickledCopies(steps.shared),
+            "pickle": PickledCopies(steps.shared, steps.keys),
             "deepcopy": DeepCopies(steps.shared, steps.keys),
             "replay": ReplayedCopies(_Begin(steps), steps.step),
         }
@@ -141,7 +142,18 @@ class ObjectSimulator(Simulator):
                 warn_of_seeds(self._steps.name, self._trial.made)
             stored = isinstance(self._copies, (PickledCopies, SavedCopies))
             self._keeps_history = self._trial.opaque or not stored
+            self._steps.attributes = None if self._steps.uses_globals else self._steps.keys.attributes()
+            self._same_start = self._start_without_draws(self._copies)
         return self._copies
+
+    def _start_without_draws(self, copies: Copies) -> tuple[bytes, Any, bool] | None:
+        """The start if it draws nothing, so that copies of it take the place of new objects; else None."""
+        assert self._trial is not None
+        if self._trial.starts_vary or not isinstance(copies, PickledCopies):
+            return None
+        usage = Usage()
+        thing, seen = self._steps.begin(Shock.of_sample(0, 0, usage))
+        return None if self._steps.drew_at_start else (copies.freeze(thing, None), _kept(seen), usage.used)
 
     def _chosen_copies(self, actions: Sequence[Any]) -> Copies:
         """The first way of copying by which branches continue as episodes without copies."""
@@ -202,7 +214,14 @@ class ObjectSimulator(Simulator):
 
     def start(self, shock: Shock) -> ObjectState:
         """State of a new object after its reset, with the randomness of this shock."""
-        thing, seen = self._steps.begin(shock)
+        if self._same_start is None or self._copies is None or type(shock) is not Shock:
+            thing, seen = self._steps.begin(shock)
+        else:
+            frozen, seen, uses = self._same_start
+            thing, seen = self._copies.thaw(frozen), _kept(seen)
+            self._steps.shared.attach(thing)
+            if uses:
+                shock.note_use()
         return ObjectState(thing, seen, History(None, (None, shock)))
 
     def current(self, thing: Any, observation: Any = MISSING) -> ObjectState:
@@ -229,7 +248,7 @@ class ObjectSimulator(Simulator):
         shared = self._steps.shared
         error: Exception | None = None
         # A saved state may contain that of a generator of another kind than the keyed ones.
-        for way in (self._copies, PickledCopies(shared), DeepCopies(shared, self._steps.keys)):
+        for way in (self._copies, PickledCopies(shared, self._steps.keys), DeepCopies(shared, self._steps.keys)):
             if way is not None and not isinstance(way, ReplayedCopies):
                 try:
                     return way.thaw(way.freeze(thing, None))
@@ -261,6 +280,23 @@ class ObjectSimulator(Simulator):
         state.take()
         return self._stepped(thing, state, value, shock)
 
+    def go_on(self, state: ObjectState, action: Any, shock: Shock) -> tuple[float, bool]:
+        """`advance` for an episode, which keeps no states: the state given becomes the next one."""
+        if self._keeps_history or self._copies is None or state.live is None:
+            reward, after, over = self.advance(state, action, shock)
+            for name in ("live", "observation", "history", "steps", "truncated", "frozen"):
+                setattr(state, name, getattr(after, name))
+            state.used_up, after.live = False, None
+            return reward, over
+        thing = state.live
+        state.steps = steps = state.steps + 1
+        seen, reward, over, truncated = self._steps.step(thing, self._value(action), shock, steps)
+        if self._steps.keys.places is not None:
+            self._watch.look(thing, steps)
+        state.copies = self._copies
+        state.observation, state.truncated, state.frozen = _kept(seen), state.truncated or bool(truncated), None
+        return float(reward), bool(over)
+
     def _stepped(self, thing: Any, state: ObjectState, value: Any, shock: Shock) -> Step:
         steps = state.steps + 1
         result = self._steps.step(thing, value, shock, steps)
@@ -286,6 +322,8 @@ class ObjectSimulator(Simulator):
         """Value passed to the object's step."""
         if self.actions is None or self._values is None:
             return action
+        if type(action) is int and 0 <= action < self.actions.size:
+            return self._values[action]
         return self._values[self.actions.index(action)]
 
     def episode(
