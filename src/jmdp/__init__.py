@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from jmdp.comparisons.compare import compare
     from jmdp.comparisons.compare_policies import compare_policies
     from jmdp.comparisons.compare_runs import compare_runs
+    from jmdp.control.few_changes import few_changes
     from jmdp.control.frontier import frontier
+    from jmdp.control.improve import improve
     from jmdp.files.reading import read_model
     from jmdp.files.saving import load
     from jmdp.methods.evaluate import evaluate
@@ -87,7 +89,9 @@ __all__ = [
     "distribute",
     "errors",
     "evaluate",
+    "few_changes",
     "frontier",
+    "improve",
     "load",
     "methods",
     "models",
@@ -125,7 +129,9 @@ _LATER = {
     "compare_runs": "comparisons.compare_runs",
     "couple": "models.couple",
     "evaluate": "methods.evaluate",
+    "few_changes": "control.few_changes",
     "frontier": "control.frontier",
+    "improve": "control.improve",
     "load": "files.saving",
     "plan": "statistics.planning",
     "read_model": "files.reading",

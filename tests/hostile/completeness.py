@@ -11,11 +11,14 @@ from jmdp import plots, simulators, testing, worlds
 
 NO_ENTRY = {
     "ActionComparison": "made by compare; its queries have entries",
+    "Changes": "made by few_changes",
     "Comparison": "the base class of all comparisons",
     "Decision": "made by reviews",
     "Evaluation": "made by evaluate; its queries have entries",
+    "FewChanges": "made by few_changes; it has no queries",
     "Frontier": "made by frontier; its queries have entries",
     "Gap": "made by evaluations; its queries have entries",
+    "Improvement": "made by improve",
     "Maximal": "it has no settings; `couple` has an entry",
     "NotWorse": "made by comparisons; it has no queries",
     "Outcome": "an Enum, which Python looks up",

@@ -1,4 +1,4 @@
-"""Entries of `frontier`, and of its result."""
+"""Entries of `frontier`, `improve` and `few_changes`, and of their results."""
 
 from __future__ import annotations
 
@@ -53,7 +53,45 @@ def _made() -> jmdp.control.Frontier:
     return jmdp.frontier(_model(), [0, 1, 0], horizon=2, discount=1.0, starts=[0], weights=[1.0])
 
 
+def _improve(rng: np.random.Generator) -> Arguments:
+    limit = [{"max_shortfall": 0.5}, {"max_chance": 0.25}][rng.integers(2)]
+    return _question(rng) | limit | {"observed": "scenario"}
+
+
+def _policy() -> jmdp.control.ShadowPolicy:
+    asked: dict[str, Any] = {"horizon": 2, "discount": 1.0, "starts": [0], "observed": "scenario"}
+    return jmdp.improve(_model(), [0, 1, 0], max_shortfall=0.5, **asked).policy
+
+
+def _seen(**given: Any) -> None:
+    policy = _policy()
+    policy(0)
+    policy.seen(**given)
+
+
+def _gain(found: Any) -> float:
+    return float(found.statistics.gain)
+
+
+_SHOWN = {"repr": repr, "table": lambda found: found.to_dataframe(), "html": lambda found: found._repr_html_()}
+
 ENTRIES = [
+    Entry("improve", jmdp.improve, _improve, amounts=frozenset({"horizon"}), answer=_gain, then=_SHOWN),
+    Entry(
+        "few_changes",
+        jmdp.few_changes,
+        lambda rng: _question(rng) | {"k": int(rng.integers(1, 4)), "max_shortfall": [None, 0.5][rng.integers(2)]},
+        amounts=frozenset({"horizon"}),
+        answer=lambda found: [one.changes for one in found.sets],
+        then=_SHOWN,
+    ),
+    Entry(
+        "ShadowPolicy.act",
+        lambda **given: _policy().act(**given),
+        lambda rng: {"step": 1, "state": 1, "shadow": 2, "gap": 0.5},
+    ),
+    Entry("ShadowPolicy.reading", lambda **given: _policy().reading(**given), lambda rng: {"state_of": int}),
+    Entry("ShadowPolicy.seen", _seen, lambda rng: {"action": 1, "reward": 0.5, "scenario": 1}),
     Entry(
         "frontier",
         jmdp.frontier,

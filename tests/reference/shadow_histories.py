@@ -13,7 +13,17 @@ from math import lcm
 import numpy as np
 
 from jmdp.control.shadow import Problem, ShadowActions
-from jmdp.control.shadow_kernel import cells
+
+
+class Always:
+    """A stationary policy, one action [S] for each state."""
+
+    def __init__(self, actions: np.ndarray) -> None:
+        self._actions = actions
+
+    def at(self, h: int, s: int, t: int, gap: int) -> int:
+        """The action."""
+        return int(self._actions[s])
 
 
 class Histories:
@@ -96,27 +106,30 @@ class Histories:
                 float(Fraction(x, self.whole) * self.unit + scale * Fraction(p, self.whole)),
             )
 
-    def distribution(self, policy: ShadowActions) -> Counter[int]:
+    def distribution(self, policy: ShadowActions | Always) -> Counter[int]:
         """Shares of each gap, in units, of a policy that tracks the gap in cells."""
         problem, found = self.problem, Counter()
-        down = problem.down
 
         def follow(h, s, t, g, tracked, share):
             if h == self.steps:
                 found[g + self._final[s] - self._final[t]] += share
                 return
-            a, b = policy.at(h, s, t, tracked), int(problem.incumbent[h, t])
-            places = problem.scenarios.tolist()
-            for (own, n, m, d), k in zip(self._following(h, s, t, a), places, strict=True):
-                i = places.index(k)
-                x = float(problem.units[s, i, a] - problem.units[t, i, b])
-                follow(h + 1, n, m, g + d, tracked + cells(x, float(down.scale[h]), down.rounding), share * own)
+            a = policy.at(h, s, t, tracked)
+            for i, (own, n, m, d) in enumerate(self._following(h, s, t, a)):
+                follow(h + 1, n, m, g + d, tracked + problem.increment(h, s, t, i, a), share * own)
 
         for s, share in self._starts:
             follow(0, s, s, 0, 0, share)
         return found
 
-    def statistics(self, policy: ShadowActions) -> dict[str, Fraction]:
+    def paths(self):
+        """Starts, and all sequences of scenarios that can happen."""
+        possible = [k for k, share in enumerate(self._shares) if share]
+        for s, _ in self._starts:
+            for path in product(possible, repeat=self.steps):
+                yield s, path
+
+    def statistics(self, policy: ShadowActions | Always) -> dict[str, Fraction]:
         """Exact statistics of a policy, by the names of `Statistics`."""
         shares = self.distribution(policy)
         mean = lambda f: Fraction(sum(share * f(g) for g, share in shares.items()), self.whole)  # noqa: E731
@@ -135,11 +148,10 @@ class Histories:
 
 
 def sets_of_changes(problem: Problem, k: int):
-    """All sets of at most k changes, [(state, action)], that differ from a stationary incumbent."""
+    """Actions [S] of a stationary incumbent with each set of at most k changes."""
     S, _, A = problem.model.shape
     own = problem.given[0]
-    choices = [[(s, a) for a in range(A) if a != own[s]] for s in range(S)]
-    for chosen in product(*([None, *one] for one in choices)):
-        found = [one for one in chosen if one is not None]
-        if 0 < len(found) <= k:
+    for chosen in product(*(range(A) for _ in range(S))):
+        found = np.array(chosen)
+        if 0 < (found != own).sum() <= k:
             yield found

@@ -7,9 +7,23 @@ from typing import TYPE_CHECKING
 from jmdp.base import on_first_use
 
 if TYPE_CHECKING:
+    from jmdp.control.few_changes import Changes, FewChanges
     from jmdp.control.frontier import Frontier, Point
+    from jmdp.control.improve import Improvement
+    from jmdp.control.policy import ShadowPolicy
     from jmdp.control.shadow import Statistics
 
-__all__ = ["Frontier", "Point", "Statistics"]
+__all__ = ["Changes", "FewChanges", "Frontier", "Improvement", "Point", "ShadowPolicy", "Statistics"]
 
-__getattr__, __dir__ = on_first_use(__name__, {"Frontier": "frontier", "Point": "frontier", "Statistics": "shadow"})
+__getattr__, __dir__ = on_first_use(
+    __name__,
+    {
+        "Changes": "few_changes",
+        "FewChanges": "few_changes",
+        "Frontier": "frontier",
+        "Improvement": "improve",
+        "Point": "frontier",
+        "ShadowPolicy": "policy",
+        "Statistics": "shadow",
+    },
+)

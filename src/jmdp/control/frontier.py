@@ -105,14 +105,12 @@ class Frontier(Tabulated):
 
     def rows(self) -> Sequence[dict[str, Any]]:
         """The incumbent, and a row for each point; a second model has columns of its own."""
-        return [_row("incumbent", None, None, self._second), *(self._row(one) for one in self.points)]
-
-    def _row(self, one: Point) -> dict[str, Any]:
-        return _row(one.name, one.statistics, one.under, self._second)
-
-    @property
-    def _second(self) -> bool:
-        return self.points[0].under is not None
+        second = self.optimum.under is not None
+        found = [("incumbent", None, None), *((one.name, one.statistics, one.under) for one in self.points)]
+        return [
+            statistics_row(name, own) | (statistics_row(name, other, " under") if second else {})
+            for name, own, other in found
+        ]
 
     @property
     def answer(self) -> str:
@@ -267,20 +265,11 @@ def _left(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]
     return (b[1] - a[1]) * (c[0] - a[0]) <= (c[1] - a[1]) * (b[0] - a[0])
 
 
-def _row(name: str, own: Statistics | None, other: Statistics | None, second: bool) -> dict[str, Any]:
-    found: dict[str, Any] = {"policy": name}
-    for of, suffix in ((own, ""), (other, " under")) if second else ((own, ""),):
-        gain, shortfall, chance, worst, equal, barely = (
-            (Estimate(x, x, x) for x in (0.0, 0.0, 0.0, 0.0, 1.0, 0.0))
-            if of is None
-            else (of.gain, of.shortfall, of.chance, of.worst, of.equal, of.barely)
-        )
-        found |= {
-            f"gain{suffix}": gain,
-            f"shortfall{suffix}": shortfall,
-            f"P(worse){suffix}": chance,
-            f"worst 5%{suffix}": worst,
-        }
-        if not suffix:
-            found |= {"P(equal)": equal, "P(barely better)": barely}
-    return found
+def statistics_row(name: str, of: Statistics | None, suffix: str = "") -> dict[str, Any]:
+    """A row of a table; None is the incumbent itself."""
+    if of is None:
+        nothing = Estimate(0.0, 0.0, 0.0)
+        of = Statistics(nothing, nothing, nothing, nothing, Estimate(1.0, 1.0, 1.0), nothing)
+    found = {"gain": of.gain, "shortfall": of.shortfall, "P(worse)": of.chance, "worst 5%": of.worst}
+    more = {} if suffix else {"P(equal)": of.equal, "P(barely better)": of.barely}
+    return {"policy": name} | {f"{title}{suffix}": value for title, value in (found | more).items()}

@@ -149,6 +149,7 @@ class Problem:
         size = max(model.reward_bound, float(np.abs(self.final).max()))
         tolerance = 1e-9 * size if tie_tolerance is None else number("tie_tolerance", tie_tolerance, 0)
         self.tie_tolerance = tolerance
+        self.near = 1e-9 * size  # rewards that differ by less are equal up to rounding
         self.cell = 0.0
         self._explore()
         self._set_cells(like)
@@ -176,12 +177,15 @@ class Problem:
         self.pairs, self.index, self.ways = [(at, at.copy())], [index], 0
         for h in range(self.steps):
             index = np.full((S, S), -1)
-            s, t, ways = kernel.reached(self._model(self.reward), (*self.pairs[h], self.incumbent[h], 1.0, 0), index)
+            s, t, ways = kernel.reached(
+                self.kernel_model(self.reward), (*self.pairs[h], self.incumbent[h], 1.0, 0), index
+            )
             self.pairs.append((s, t))
             self.index.append(index)
             self.ways += ways + K + 4
 
-    def _model(self, reward: Floats) -> kernel.Model:
+    def kernel_model(self, reward: Floats) -> kernel.Model:
+        """Probabilities, these rewards, next states and distinct actions, for kernels."""
         return self.p, reward, self.next_state, self.distinct
 
     def _set_cells(self, like: Problem | None) -> None:
@@ -229,7 +233,7 @@ class Problem:
         return (*self.pairs[h], self.incumbent[h], float(cells.scale[h]), cells.rounding)
 
     def _cells(self, rounding: int, scale: Floats) -> Cells:
-        H, model = self.steps, self._model(self.units)
+        H, model = self.steps, self.kernel_model(self.units)
         least, most = np.zeros(self.pairs[0][0].size, np.int64), np.zeros(self.pairs[0][0].size, np.int64)
         cells = Cells(rounding, scale, [_table(least, most)], [], [])
         for h in range(H):
@@ -277,6 +281,11 @@ class Problem:
             own[h] = (self.reward[everyone, :, b] + self.discount * after) @ self.p
         return largest, actions, own
 
+    def increment(self, h: int, s: int, t: int, k: int, a: int) -> int:
+        """Change of the tracked gap, in cells, in scenario k of those that can happen."""
+        difference = float(self.units[s, k, a] - self.units[t, k, int(self.incumbent[h, t])])
+        return int(kernel.cells(difference, float(self.down.scale[h]), self.down.rounding))
+
     def upper_value(self, utility: Utility, solved: ShadowActions) -> float:
         """Upper bound of the utility of all policies, of which `solved` is the best up to rounding."""
         found = solved if self.exact else self.solve(utility, upper=True)
@@ -286,7 +295,7 @@ class Problem:
         """Maximise the utility with increments rounded down, or up for the value that no policy exceeds."""
         cells = self.up if upper else self.down
         largest, outside, own = self.best
-        model, H = self._model(self.units), self.steps
+        model, H = self.kernel_model(self.units), self.steps
         cell = self.cell
         slope, loss = 1 + utility.weight, utility.loss + utility.weight * utility.kink * cell
         extent = max(int(np.abs(x).max()) for x in (*cells.least, *cells.most))
@@ -331,7 +340,7 @@ class Problem:
     def statistics(self, policy: ShadowActions, barely: float = 0.0) -> Statistics:
         """Exact statistics of the gap under a policy, which may be that of another problem with the same cells."""
         cells, H = self.down, self.steps
-        model = self._model(self.units)
+        model = self.kernel_model(self.units)
         powers = self.discount ** np.arange(H + 1)
         mass = self.start[self.pairs[0][0]].copy()
         gains, sizes = [], []

@@ -246,3 +246,27 @@ def values_of_changes(
         value[i] = 0.0
         for s in range(S):
             value[i] += start[s] * v[s]
+
+
+@compiled()
+def undetermined(model: Model, step: Step, reward: Floats, limit: float) -> tuple[int, int]:
+    """A pair and an action for which the next state, and rewards that differ by at most `limit`, leave something open.
+
+    What is open is the shadow's next state or the increment of the gap. (−1, −1) if there is none.
+    """
+    _p, units, next_state, distinct = model
+    s, t, shadow, _scale, _rounding = step
+    _S, K, A = next_state.shape
+    for i in range(len(s)):
+        x, y, b = s[i], t[i], shadow[t[i]]
+        for a in range(A):
+            if not distinct[x, a]:
+                continue
+            for k in range(K):
+                for other in range(k):
+                    alike = next_state[x, k, a] == next_state[x, other, a]
+                    if alike and abs(reward[x, k, a] - reward[x, other, a]) <= limit:
+                        gap = units[x, k, a] - units[y, k, b] - units[x, other, a] + units[y, other, b]
+                        if next_state[y, k, b] != next_state[y, other, b] or gap != 0.0:
+                            return i, a
+    return -1, -1
