@@ -122,7 +122,9 @@ def few_changes(
         tie_tolerance=tie_tolerance, coupling=coupling,
     )  # fmt: skip
     most = whole_number("k", k, 1, 3)
-    limit = math.inf if max_shortfall is None else number("max_shortfall", max_shortfall, 0)
+    limit = math.inf
+    if max_shortfall is not None:
+        limit = number("max_shortfall", max_shortfall, 0) + problem.tie_tolerance
     return FewChanges(tuple(_Search(problem, limit).sets(most)), max_shortfall)
 
 

@@ -154,7 +154,8 @@ class Search:
 
     def within_shortfall(self, limit: float) -> tuple[Candidate, Estimate | None]:
         """The best corner of the hull within the limit, and the gain of the hull there."""
-        if self.best.statistics.shortfall.high <= limit:
+        within = limit + self.problem.tie_tolerance
+        if self.best.statistics.shortfall.high <= within:
             return self.best, None
         above, below = self.best, self.at(_LARGE * max(self._unit, 1e-9))
         bound = min(one.upper + one.weight * limit for one in (above, below))
@@ -168,7 +169,7 @@ class Search:
             z, e = float(found.statistics.shortfall), float(found.statistics.gain)
             if e - weight * z <= g - weight * x + 1e-9 * abs(g):
                 break
-            if found.statistics.shortfall.high <= limit:
+            if found.statistics.shortfall.high <= within:
                 below = found
             else:
                 above = found
