@@ -24,7 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jmdp.errors import SimulatorError
-from jmdp.simulators.digests import digest_of
+from jmdp.simulators.digests import digest_of, same_at_a_glance
 from jmdp.simulators.object_graph import attributes_of, generators_in
 
 
@@ -443,3 +443,42 @@ def test_generators_are_found_wherever_they_hide():
     loop = Plain(rng=random.Random(1))
     loop.again = loop
     assert list(generators_in(loop, "s")) == ["s.rng"]
+
+
+class Plain:
+    def __init__(self, **attributes):
+        vars(self).update(attributes)
+
+
+class Sub(Plain):
+    pass
+
+
+AT_A_GLANCE = [
+    Plain(a=1, b=2.0),
+    Plain(b=2.0, a=1),
+    Plain(a=1, b=3.0),
+    Plain(a=True, b=2.0),
+    Plain(a=1.0, b=2.0),
+    Plain(a=1, b=float("nan")),
+    Plain(a=-0.0),
+    Plain(a=0.0),
+    Plain(a="x"),
+    Plain(a=[1]),
+    Plain(a=[1]),
+    Sub(a=1, b=2.0),
+    Plain(a=np.float32(0.1)),
+    Plain(a=0.1),
+    3,
+]
+
+
+@pytest.mark.parametrize("ignored", [(), ("b",)])
+def test_a_glance_at_attributes_tells_what_digests_tell(ignored):
+    told = 0
+    for one, other in itertools.product(AT_A_GLANCE, repeat=2):
+        found = same_at_a_glance(one, other, ignored)
+        told += found is not None
+        digests = [digest_of(value, lambda owner: ignored) for value in (one, other)]
+        assert found in (None, digests[0] == digests[1])
+    assert told > 20

@@ -19,7 +19,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from enum import Enum, Flag
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,14 @@ import numpy as np
 from jmdp.base.settings import UNCONVERTIBLE, cut
 from jmdp.errors import SimulatorError
 from jmdp.models.actors.actor import numpy_of
-from jmdp.simulators.object_graph import BOUND, CONTAINERS, attributes_of, closure_of, visible_attributes
+from jmdp.simulators.object_graph import (
+    BOUND,
+    CONTAINERS,
+    attributes_of,
+    closure_of,
+    has_dictionary_only,
+    visible_attributes,
+)
 
 _NAN = "nan"
 _HASHED_BY_VALUE = frozenset({int, str, bool, bytes, type(None)})
@@ -102,6 +109,34 @@ def equal_values(one: Any, other: Any) -> bool:
     if kind is type(other) and (kind is int or kind is str or (kind is float and one == one)):
         return one == other  # type: ignore[no-any-return]
     return digest_of(one) == digest_of(other)
+
+
+def same_at_a_glance(one: Any, other: Any, ignored: Container[str]) -> bool | None:
+    """Whether two objects have equal digests apart from these attributes; None if plain attributes do not tell."""
+    if type(one) is not type(other) or not _has_attributes_only(type(one)):  # type: ignore[arg-type]
+        return None
+    mine, theirs = vars(one), vars(other)
+    if mine.keys() != theirs.keys():
+        return None
+    for name, value in mine.items():
+        second = theirs[name]
+        if value is second or name in ignored:
+            continue
+        kind = type(value)
+        if kind is not type(second) or kind not in _COMPARED:
+            return None
+        if value != second:
+            return False if value == value and second == second else None
+    return True
+
+
+_COMPARED = frozenset({int, float, str, bool, bytes})
+
+
+@cache
+def _has_attributes_only(kind: Any) -> bool:
+    """Whether the digest of an object of this class is that of its class and its attributes by name."""
+    return has_dictionary_only(kind) and not hasattr(kind, "__array__")
 
 
 Ignored = Callable[[object], Container[str]]

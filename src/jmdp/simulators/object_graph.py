@@ -178,6 +178,12 @@ def attributes_of(value: Any) -> Mapping[str, Any] | None:
     return None if type(value) is object or _layout(type(value))[0] else visible_attributes(value)  # type: ignore[arg-type]
 
 
+def has_dictionary_only(kind: Any) -> bool:
+    """Whether objects of this class keep all their data in ``__dict__``."""
+    in_c, slots = _layout(kind)
+    return not in_c and not slots and kind.__dictoffset__ != 0
+
+
 def visible_attributes(value: Any) -> Mapping[str, Any]:
     """Attributes of an object by name, as far as Python can access them."""
     found: Mapping[str, Any] = getattr(value, "__dict__", None) or {}

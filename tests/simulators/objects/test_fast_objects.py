@@ -12,9 +12,10 @@ import pytest
 import jmdp
 from jmdp.base import global_generators
 from jmdp.simulators.adapters.objects import object_steps
+from jmdp.simulators.adapters.objects.copies import ObjectEpisode
 from jmdp.simulators.adapters.objects.generators import GeneratorKeys
 from jmdp.simulators.adapters.objects.object_simulator import ObjectSimulator
-
+from jmdp.simulators.simulator import Episode, Simulator
 
 pytestmark = pytest.mark.filterwarnings("ignore:Shop.step makes a generator")
 
@@ -87,16 +88,9 @@ def test_results_are_those_without_shortcuts(
     monkeypatch.setattr(GeneratorKeys, "attributes", lambda self: None)
     monkeypatch.setattr(ObjectSimulator, "_start_without_draws", lambda self, copies: None)
     monkeypatch.setattr(object_steps, "global_state", lambda: None)
-    monkeypatch.setattr(ObjectSimulator, "go_on", through_advance)
+    monkeypatch.setattr(ObjectEpisode, "play", Episode.play)
+    monkeypatch.setattr(ObjectSimulator, "same_state", Simulator.same_state)
     assert drawn(kind, coupling=coupling) == found
-
-
-def through_advance(self: ObjectSimulator, state: Any, action: Any, shock: Any) -> tuple[float, bool]:
-    reward, after, over = self.advance(state, action, shock)
-    for name in ("live", "observation", "history", "steps", "truncated", "frozen", "used_up"):
-        setattr(state, name, getattr(after, name))
-    after.live = None
-    return reward, over
 
 
 @pytest.mark.parametrize("kind", [Shop, Opened])

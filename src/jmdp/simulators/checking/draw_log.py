@@ -58,6 +58,8 @@ class Call:
     @classmethod
     def of(cls, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         """Call with a copy of the arguments, if they are plain."""
+        if not args and not kwargs:
+            return cls(method, _NO_ARGUMENTS, ((), {}))
         if not all(map(_plain, (*args, *kwargs.values()))):
             return cls(method, None, None)
         return cls(method, digest_of((args, kwargs)), copy.deepcopy((args, kwargs)))
@@ -66,6 +68,9 @@ class Call:
         """Make the same call of this generator."""
         args, kwargs = copy.deepcopy(self.arguments) if self.method == "shuffle" else self.arguments
         getattr(generator, self.method)(*args, **kwargs)
+
+
+_NO_ARGUMENTS = digest_of(((), {}))
 
 
 def _plain(value: Any) -> bool:

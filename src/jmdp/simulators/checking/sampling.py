@@ -153,6 +153,8 @@ class LoggedPlan(EpisodePlan):
         for (t, _), logs in sorted(self.logs.items()):
             (first, mine), *others = logs
             for branch, theirs in others:
+                if mine.draws == theirs.draws:
+                    continue
                 spot = out_of_step(mine, theirs, could=t < _SLOW_STEPS) or swapped(mine, theirs)
                 if spot is not None:
                     warnings.warn(

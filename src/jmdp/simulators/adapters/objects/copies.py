@@ -30,7 +30,7 @@ from jmdp.errors import SettingsError, SimulatorError
 from jmdp.simulators.adapters.gymnasium.saved import History
 from jmdp.simulators.adapters.objects.generators import GeneratorKeys, is_keyable
 from jmdp.simulators.object_graph import Parts, parts_of, visible_attributes, walk
-from jmdp.simulators.simulator import Simulator, SteppedEpisode, finite_reward
+from jmdp.simulators.simulator import Simulator, SteppedEpisode
 
 _CONTAINERS = (list, dict, set, deque)
 
@@ -143,19 +143,15 @@ class ObjectEpisode(SteppedEpisode):
         return reward, over or (self._truncated_ends and self._state.truncated)
 
     def play(self, choose: Callable[[Any], Any], shocks: Iterable[Shock], rewards: list[float]) -> bool:
-        """`Episode.play`, in one object whose states are not kept."""
-        over, left = False, iter(shocks)
-        if self._go == self._simulator.step:
-            over = super().play(choose, islice(left, 1), rewards)
-        simulator: Any = self._simulator
-        while not over and (shock := next(left, None)) is not None:
-            action = choose(simulator.observe(self._state))
-            reward, over = simulator.go_on(self._state, action, shock)
-            if reward - reward != 0:
-                reward = finite_reward(reward, action, len(rewards))
-            rewards.append(reward)
-            over = over or (self._truncated_ends and self._state.truncated)
-        return over
+        """`Episode.play`, in one object whose states are not kept if possible."""
+        left, simulator = iter(shocks), self._simulator
+        if self._go == simulator.step and super().play(choose, islice(left, 1), rewards):
+            return True
+        if simulator.keeps_states or self._state.live is None:  # type: ignore[attr-defined]
+            return super().play(choose, left, rewards)
+        return simulator.play(  # type: ignore[attr-defined,no-any-return]
+            self._state, choose, left, rewards, truncated_ends=self._truncated_ends
+        )
 
 
 OWN_METHODS = (("save_state", "restore_state"), ("get_state", "set_state"), ("snapshot", "restore"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -30,8 +30,8 @@ from jmdp.simulators.adapters.objects.generators import Watch, generator_places
 from jmdp.simulators.adapters.objects.object_steps import MISSING, ObjectSteps, own_step
 from jmdp.simulators.adapters.objects.trial import Trial, differing_attributes, report_of, try_out, warn_of_seeds
 from jmdp.simulators.checking.visits import branch_fault
-from jmdp.simulators.digests import digest_of
-from jmdp.simulators.simulator import Episode, Simulator, Step, action_labels
+from jmdp.simulators.digests import digest_of, same_at_a_glance
+from jmdp.simulators.simulator import Episode, Simulator, Step, action_labels, finite_reward
 
 _NUMBERS = itertools.count()
 """Numbers of the states given by `current`, whose histories are unknown."""
@@ -263,7 +263,8 @@ class ObjectSimulator(Simulator):
         """Step of a copy of the object in this state."""
         value = self._value(action)
         copies = self._ready(value)
-        _refuse_unusable(state)
+        if type(state) is not ObjectState or state.used_up:
+            _refuse_unusable(state)
         if state.live is None and state.frozen is None:
             state.live = self._replayed(state)
         thing = copies.thaw(state.freeze(copies))
@@ -273,29 +274,51 @@ class ObjectSimulator(Simulator):
     def advance(self, state: ObjectState, action: Any, shock: Shock) -> Step:
         """Step of the object itself; the given state cannot be used again."""
         value = self._value(action)
-        self._ready(value)
-        _refuse_unusable(state)
-        thing = self._thing(state)
-        state.used_up = True
-        state.take()
+        if self._copies is None:
+            self._ready(value)
+        if type(state) is not ObjectState or state.used_up:
+            _refuse_unusable(state)
+        thing = state.live if state.live is not None else self._thing(state)
+        state.used_up, state.live = True, None
         return self._stepped(thing, state, value, shock)
 
-    def go_on(self, state: ObjectState, action: Any, shock: Shock) -> tuple[float, bool]:
-        """`advance` for an episode, which keeps no states: the state given becomes the next one."""
-        if self._keeps_history or self._copies is None or state.live is None:
-            reward, after, over = self.advance(state, action, shock)
-            for name in ("live", "observation", "history", "steps", "truncated", "frozen"):
-                setattr(state, name, getattr(after, name))
-            state.used_up, after.live = False, None
-            return reward, over
-        thing = state.live
-        state.steps = steps = state.steps + 1
-        seen, reward, over, truncated = self._steps.step(thing, self._value(action), shock, steps)
-        if self._steps.keys.places is not None:
-            self._watch.look(thing, steps)
-        state.copies = self._copies
-        state.observation, state.truncated, state.frozen = _kept(seen), state.truncated or bool(truncated), None
-        return float(reward), bool(over)
+    def play(
+        self,
+        state: ObjectState,
+        choose: Callable[[Any], Any],
+        shocks: Iterator[Shock],
+        rewards: list[float],
+        *,
+        truncated_ends: bool,
+    ) -> bool:
+        """`Episode.play` by `advance`, without the states in between: the state given becomes the last one."""
+        thing, number, seen = state.live, state.steps, state.observation
+        step, look, watches = self._steps.step, self._watch.look, self._steps.keys.places is not None
+        values = () if self.actions is None or self._values is None else self._values
+        size = len(values)
+        try:
+            for shock in shocks:
+                if self._observe is not None or seen is MISSING:
+                    state.steps, state.observation = number, seen
+                    seen = self.observe(state)
+                action = choose(seen)
+                value = values[action] if type(action) is int and 0 <= action < size else self._value(action)
+                number += 1
+                seen, reward, over, truncated = step(thing, value, shock, number)
+                if watches:
+                    look(thing, number)
+                if type(seen) is not int:
+                    seen = _kept(seen)
+                if reward - reward != 0:
+                    reward = finite_reward(reward, action, len(rewards))
+                rewards.append(float(reward))
+                if truncated:
+                    state.truncated = True
+                if over or (truncated_ends and state.truncated):
+                    return True
+        finally:
+            state.steps, state.observation, state.copies, state.frozen = number, seen, self._copies, None
+        return False
 
     def _stepped(self, thing: Any, state: ObjectState, value: Any, shock: Shock) -> Step:
         steps = state.steps + 1
@@ -340,6 +363,20 @@ class ObjectSimulator(Simulator):
         if self._own_digest is None and self._trial is not None and self._trial.opaque and state.history is not None:
             return digest_of(state.history.digest())
         return self._steps.digest(self._thing(state))
+
+    @property
+    def keeps_states(self) -> bool:
+        """Whether each state of an episode is needed for its history, or objects were not tried yet."""
+        return self._keeps_history or self._copies is None
+
+    def same_state(self, one: ObjectState, other: ObjectState) -> bool:
+        """Whether two states are equal; digests are computed only if this is not seen from plain attributes."""
+        found = None
+        if self._own_digest is None and not self.keeps_states:
+            for state in (one, other):
+                _refuse_unusable(state)
+            found = same_at_a_glance(self._thing(one), self._thing(other), self._steps.ignored)
+        return self.digest(one) == self.digest(other) if found is None else found
 
     def observe(self, state: ObjectState) -> Any:
         """Observation that `step` or `reset` returned, or that `observe` finds."""

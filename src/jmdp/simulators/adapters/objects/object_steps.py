@@ -46,6 +46,7 @@ class StepResult(NamedTuple):
     truncated: bool
 
 
+_result: Any = tuple.__new__  # takes half the time of calling the class
 _NUMBERS = (int, float, np.integer, np.floating)
 _BOOLEANS = (bool, np.bool_)
 
@@ -224,12 +225,15 @@ class ObjectSteps:
                 if getattr(thing, name, None) is not generator:
                     keyed = self.keys.set(thing, shock)
                     break
-                generator.restart(shock.peek() if where is None else shock.derived(b"generator", 0, where).peek())
+                own = shock if where is None else shock.derived(b"generator", 0, where)
+                generator.restart(own._words or own.peek())
         try:
             if self.uses_globals:
                 with seeded_global_generators(shock):
                     returned = self._step(thing, action)
                 note_use(shock)
+            elif self._step is own_step:
+                returned = thing.step(action)
             else:
                 returned = self._step(thing, action)
         except Exception as error:
@@ -239,14 +243,15 @@ class ObjectSteps:
         if keyed is not None:
             keyed.note_use()
             self.last = keyed
-        elif shock.usage is not None and not shock.usage.used and attributes is not None:
+        elif attributes and shock.usage is not None and not shock.usage.used:
             shock.usage.used = any(one.moved or getattr(thing, name, None) is not one for name, one, _ in attributes)
         if self.shared.values:
             self.shared.attach(thing)
         if type(returned) is tuple and len(returned) == 4:
             seen, reward, over, more = returned
             if type(reward) is float and type(over) is bool and type(more) is dict:  # the usual form
-                return StepResult(seen, reward, over, False)
+                result: StepResult = _result(StepResult, (seen, reward, over, False))
+                return result
         return step_result(returned, self.name)
 
     def digest(self, thing: Any) -> bytes:
