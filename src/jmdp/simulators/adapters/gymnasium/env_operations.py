@@ -260,11 +260,15 @@ _NO_SHOCK = Shock(bytes(16))
 
 
 def seeded_reset(
-    chain: Sequence[Any], seed: int, options: dict[str, Any] | None, global_generators: Callable[[Shock], Any]
+    chain: Sequence[Any],
+    seed: int,
+    options: dict[str, Any] | None,
+    global_generators: Callable[[Shock], Any],
+    spaces: Sequence[Any] | None = None,
 ) -> Any:
     """Reset an environment, given with its layers, with all sources of randomness seeded; return the observation."""
     env = chain[0]
-    seed_spaces(spaces_of(chain), seed)
+    seed_spaces(spaces_of(chain) if spaces is None else spaces, seed)
     touched = global_generators is not untouched_global_generators
     with global_generators(Shock.of_sample(seed, 0) if touched else _NO_SHOCK):
         try:
@@ -306,8 +310,10 @@ def _simple_spaces() -> tuple[type, ...]:
 
 def spaces_of(chain: Sequence[Any]) -> list[Any]:
     """Spaces of all layers."""
-    found = [vars(layer).get(name) for layer in chain for name in _SORTED_SPACES]
-    return [space for space in found if space is not None]
+    found = []
+    for attributes in map(vars, chain):
+        found += [attributes[name] for name in _SORTED_SPACES if attributes.get(name) is not None]
+    return found
 
 
 _SORTED_SPACES = sorted(SPACES)

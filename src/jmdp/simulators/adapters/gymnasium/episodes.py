@@ -74,7 +74,7 @@ class LiveEnvs:
         live = self._free.pop() if self._free else LiveEnv(self._env if self.lanes == 1 else self._duplicate())
         seed = int.from_bytes(shock.words[:4], "little")
         before = spaces_of(live.chain)
-        observation = seeded_reset(live.chain, seed, None, self._global_generators)
+        observation = seeded_reset(live.chain, seed, None, self._global_generators, before)
         spaces = spaces_of(live.chain)
         if any(map(operator.is_not, spaces, before)):
             seed_spaces(spaces, seed)  # the reset made new ones
