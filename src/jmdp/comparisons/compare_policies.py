@@ -86,6 +86,7 @@ def compare_policies(
     policies
         Dictionary from names to two or more policies of any kind that `as_policy` accepts. A policy with memory is an
         object that has ``reset()`` and is called with the observation; each episode uses its own copy, after a reset.
+        If it has ``seen(action, reward, scenario)``, that is called after each step.
     starts
         Start states of the episodes. None: the simulator's own start, or the `start` of a world. Otherwise a list of
         equally likely states, a dictionary from states to probabilities or, for a table, an array [S] of probabilities.

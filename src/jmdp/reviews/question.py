@@ -154,15 +154,9 @@ class ReviewQuestion:
 
     def _play(self, episode: int) -> tuple[Trajectory, list[Any]] | None:
         """The reviewed steps of an episode, and the actions before them; None if it ended before them."""
-        taken: list[Any] = []
-        policy: Choice | None = None if self.played is not None else self.player.choice(self.actor, episode)
-
-        def choose(t: int, observation: Any) -> Any:
-            action = policy(t, observation) if policy is not None else (self.played or [])[t]
-            if t < self.kept.start:
-                taken.append(action)
-            return action
-
+        played = list(self.played or ())
+        policy = None if self.played is not None else self.player.choice(self.actor, episode)
+        choose: Choice = (lambda t, observation: played[t]) if policy is None else policy
         if self.kept.start >= self.kept.stop:
             raise SettingsError(f"played has {len(self.played or ())} actions. Give earlier steps.")
         found = self.player.play(episode, choose, self.kept)
@@ -175,7 +169,7 @@ class ReviewQuestion:
                 f"played has {given} actions, of which {used} were used: {why}. Give the actions of this episode, and "
                 "its seed and number."
             )
-        return found, taken
+        return found, (played if policy is None else policy.taken)[: self.kept.start]
 
     def _check(self, first: Trajectory) -> None:
         """Raise if randomness is not shared, or if the first episode is not the same when it is played again."""

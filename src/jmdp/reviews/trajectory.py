@@ -10,7 +10,7 @@ What a review can simulate again: other actions in the same luck, and pictures.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -203,18 +203,9 @@ class Player:
         """Shock of the policy before step t."""
         return self.plan.policy_shock(Shock.of_sample(self.plan.seed, episode), t, 0)
 
-    def choice(self, actor: Actor, episode: int) -> Choice:
+    def choice(self, actor: Actor, episode: int) -> ActorChoice:
         """The actions of a policy in an episode."""
-        actor = actor.for_episode()
-
-        def chosen(t: int, observation: Any) -> Any:
-            try:
-                return actor.act([observation], [self.policy_shock(episode, t)])[0]
-            except Exception as error:
-                add_policy_note(error, actor, t, t)
-                raise
-
-        return chosen
+        return ActorChoice(self, actor.for_episode(), episode)
 
     def play(self, episode: int, choose: Choice, kept: range) -> Trajectory | None:
         """Play to step ``kept.stop``, or to the end; return the steps in `kept`, None if it ended before them."""
@@ -243,11 +234,15 @@ class Player:
             action = choose(t, simulator.observe(state))
             go = simulator.step if keep or t == steps.start else simulator.advance
             try:
-                outcome = go(state, action, self.shock(episode, t))
+                shock = self.shock(episode, t)
+                scenario = simulator.scenario_of(state, shock)
+                outcome = go(state, action, shock)
             except Exception as error:
                 note_step(error, simulator, t)
                 raise
             reward, state, over = finite_step(simulator, outcome, action, t)
+            if isinstance(choose, ActorChoice) and choose.actor.notes_steps:
+                choose.actor.seen(action, reward, scenario)
             played.append((action, reward))
             if keep:
                 states.append(state)
@@ -307,6 +302,26 @@ class Player:
         finally:
             playing.close()
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class ActorChoice:
+    """The actions of a policy in an episode."""
+
+    player: Player
+    actor: Actor
+    episode: int
+    taken: list[Any] = field(default_factory=list)  # all actions so far
+
+    def __call__(self, t: int, observation: Any) -> Any:
+        """The action before step t."""
+        try:
+            (action,) = self.actor.act([observation], [self.player.policy_shock(self.episode, t)])
+        except Exception as error:
+            add_policy_note(error, self.actor, t, t)
+            raise
+        self.taken.append(action)
+        return action
 
 
 def _text(action: Any) -> str:

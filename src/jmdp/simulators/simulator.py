@@ -88,6 +88,10 @@ class Simulator(ABC):
         """
         raise UnavailableError(f"{type(self).__name__} defines no step_many.")
 
+    def scenario_of(self, state: Any, shock: Shock) -> int | None:
+        """Number of the scenario that a step from this state has under the shock; None if there are no scenarios."""
+        return None
+
     def digest(self, state: Any) -> bytes:
         """Bytes that are equal for equal states, and for no others."""
         return digest_of(state)
@@ -220,6 +224,10 @@ class Episode(ABC):
                 break
         return over
 
+    def scenario(self, shock: Shock) -> int | None:
+        """The scenario that the next step has under this shock, as `Simulator.scenario_of`."""
+        return None
+
     def digest(self) -> bytes:
         """Bytes that are equal for equal states; only `Local` needs them."""
         raise SimulatorError(
@@ -251,6 +259,10 @@ class SteppedEpisode(Episode):
         reward, self._state, over = three_parts(self._simulator, self._go(self._state, action, shock))
         self._go = self._simulator.advance
         return reward, over
+
+    def scenario(self, shock: Shock) -> int | None:
+        """The scenario that the simulator reports."""
+        return self._simulator.scenario_of(self._state, shock)
 
     def digest(self) -> bytes:
         """The simulator's digest of the current state."""

@@ -29,6 +29,7 @@ class Actor(ABC):
     """Policy as used by rollouts: one action for each of many observations, each with its own shock."""
 
     needs_luck: bool = True  # False if the action is a function of the observation, so that shocks are not used
+    notes_steps: bool = False  # True if `seen` is to be called after each step of an episode
     batched: bool = True  # False if `act` on many observations takes as long as `act_one` on each
 
     @abstractmethod
@@ -51,6 +52,9 @@ class Actor(ABC):
                 raise
 
         return choose
+
+    def seen(self, action: Any, reward: float, scenario: int | None) -> None:  # noqa: B027 (most have no memory)
+        """Tell a policy with memory what followed its action; the scenario is None unless the simulator reports it."""
 
     def for_episode(self) -> Actor:
         """Actor for one episode: this one, or for a policy with memory a copy of it."""
@@ -205,13 +209,17 @@ def numpy_of(value: Any) -> np.ndarray[Any, Any]:
 
 
 class RememberingActor(ReadActor):
-    """Policy with memory: an object with ``reset()`` that is called as ``f(obs)`` or ``f(obs, rng)``."""
+    """Policy with memory: an object with ``reset()`` that is called as ``f(obs)`` or ``f(obs, rng)``.
+
+    If it has ``seen(action, reward, scenario)``, that is called after each step of an episode.
+    """
 
     batched = False
 
     def __init__(self, policy: Any, reading: Reading) -> None:
         super().__init__(reading)
         self._policy, self._takes_luck = policy, takes_luck(policy, reading)
+        self.notes_steps = callable(getattr(policy, "seen", None))
         kept = next(_generators(policy), None)
         if kept is not None:
             raise reading.error(
@@ -246,6 +254,13 @@ class _InOneEpisode(ReadActor):
     def __init__(self, policy: Callable[..., Any], reading: Reading, takes_luck: bool) -> None:
         super().__init__(reading)
         self._policy, self._takes_luck = policy, takes_luck
+        self.notes_steps = callable(getattr(policy, "seen", None))
+
+    def seen(self, action: Any, reward: float, scenario: int | None) -> None:
+        """Tell the policy the label of its action, the reward, and the scenario if it is known."""
+        labels = self._reading.actions
+        known = labels is not None and are_indices([action], labels.size)
+        getattr(self._policy, "seen")(labels.label(action) if labels and known else action, reward, scenario)  # noqa: B009
 
     def act(self, observations: Sequence[Any], shocks: Sequence[Shock]) -> list[Any]:
         """Actions for observations of one episode, in order of time."""

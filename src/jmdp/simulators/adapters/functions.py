@@ -184,9 +184,13 @@ class TabularSimulator(Simulator):
         s, a = self.model.states.position(state), self.model.actions.position(action)
         if self.model.terminal[s]:
             return Step(0.0, s, True)
-        k = int(np.searchsorted(self._cumulative[s], shock.uniform(), side="right"))
+        k = self.scenario_of(s, shock)
         after = int(self.model.next_state[s, k, a])
         return Step(float(self.model.reward[s, k, a]), after, bool(self.model.terminal[after]))
+
+    def scenario_of(self, state: int, shock: Shock) -> int:
+        """Scenario by inversion of one uniform number."""
+        return int(np.searchsorted(self._cumulative[state], shock.uniform(), side="right"))
 
     def largest_reward_from(self, state: Any) -> float:
         """Largest |reward| in the states that any actions can reach."""

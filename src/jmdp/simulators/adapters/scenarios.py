@@ -54,6 +54,10 @@ class ScenarioSimulator(Simulator):
         """Return the scenario of a shock, by inversion."""
         return bisect_right(self._sums, shock.uniform())
 
+    def scenario_of(self, state: Any, shock: Shock) -> int:
+        """Return the scenario of a shock, which is the same in every state."""
+        return self.scenario(shock)
+
     def step_many(self, states: Integers, actions: Integers, shocks: Shocks) -> tuple[Floats, Integers, Booleans]:
         """Rewards [n], next states [n, d] and terminations [n] of n steps: `step` for many branches at once."""
         scenarios = np.searchsorted(self._cumulative, shocks.uniform(), side="right")

@@ -169,7 +169,7 @@ class _Episodes:
         under_way: list[_Runner] = []
         try:
             while waiting or under_way:
-                if not under_way and not any(actor.batched for actor in self._plan.actors):
+                if not under_way and not any(actor.batched or actor.notes_steps for actor in self._plan.actors):
                     under_way.append(self._begin(*waiting.pop()))
                     self._play(under_way[0])
                     under_way.clear()
@@ -252,15 +252,19 @@ class _Episodes:
 
     def _goes_on(self, runner: _Runner, action: Any) -> bool:
         """Advance one episode by one step; return True if it is not over."""
-        rewards = runner.rewards
+        rewards, notes = runner.rewards, runner.actor.notes_steps
         try:
-            reward, over = runner.episode.step(action, self._step_shock(runner, len(rewards)))
+            shock = self._step_shock(runner, len(rewards))
+            scenario = runner.episode.scenario(shock) if notes else None
+            reward, over = runner.episode.step(action, shock)
         except Exception as error:
             note_step(error, self._simulator, len(rewards))
             raise
         if type(reward) is not float or reward - reward != 0:  # not a float, or not finite
             reward = finite_reward(reward, action, len(rewards))
         rewards.append(reward)
+        if notes:
+            runner.actor.seen(action, reward, scenario)
         if not over and len(rewards) < self._plan.horizon:
             return True
         self._end(runner, over=over)
