@@ -192,7 +192,10 @@ class IntervalRule:
             return np.zeros(values.shape[1]), np.zeros(values.shape[1])
         values = centred(values, self.strata, self.error)
         middle = median(values)
-        return self.mean_errors(np.where(np.abs(values - middle) <= rounding, middle, values))
+        away = values - middle
+        near = np.abs(away, out=away) <= rounding
+        del away  # samples may be many
+        return self.mean_errors(np.where(near, middle, values))
 
     def total_errors(
         self, values: Floats, rounding: float, cut: Floats, ranges: Callable[[int], Interval] | None
@@ -363,9 +366,11 @@ def shape_of(values: Floats) -> Shape:
     n = len(values)
     about = values - values[0]  # of a constant exactly 0, whereas its mean may be rounded
     about -= about.mean(axis=0)
-    variance = (about * about).mean(axis=0)
+    square = about * about
+    variance = square.mean(axis=0)
     varies = variance > 0
-    unit = about / np.where(varies, np.sqrt(variance), 1.0)
-    square = unit * unit
-    skewness, kurtosis = (square * unit).mean(axis=0), (square * square).mean(axis=0)
+    unit = np.divide(about, np.where(varies, np.sqrt(variance), 1.0), out=about)  # in place: samples may be many
+    square = np.multiply(unit, unit, out=square)
+    skewness = np.multiply(square, unit, out=unit).mean(axis=0)
+    kurtosis = np.multiply(square, square, out=square).mean(axis=0)
     return np.sqrt(variance * n / (n - 1)), skewness, np.where(varies, kurtosis, float(n))

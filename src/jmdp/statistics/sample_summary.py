@@ -168,12 +168,14 @@ class SampleSummary:
         n, scale = len(draws.returns), self.limits.scale
         returns, rounding = scale.divide(draws.returns), scale.divide(self.limits.rounding)
         gaps = returns[:, [at]] - returns
+        varied = np.ptp(returns[:, at]) > 2 * rounding
+        del returns  # samples may be many
         mean, hidden = mean_of(gaps, self.strata), self._hidden(draws, at)
         errors = np.array(self._rule(n).errors(gaps, 4 * rounding))
         if not self.certain:
             unvaried = (np.ptp(gaps, axis=0) <= 4 * rounding) & (n > FEW)
             if seen:
-                errors[:, unvaried & (np.abs(mean) > hidden) & (np.ptp(returns[:, at]) > 2 * rounding)] = 0.0
+                errors[:, unvaried & (np.abs(mean) > hidden) & varied] = 0.0
             if (loss := self.assume.largest_loss) is not None:
                 errors[:, unvaried] = 0.0
                 errors = with_largest_loss(errors, float(scale.divide(loss)), n, self.error)

@@ -221,12 +221,12 @@ class ObjectSteps:
         if attributes is None or type(shock) is not Shock:
             keyed = self.keys.set(thing, shock)
         else:
+            words = shock._words or shock.peek()
             for name, generator, where in attributes:
                 if getattr(thing, name, None) is not generator:
                     keyed = self.keys.set(thing, shock)
                     break
-                own = shock if where is None else shock.derived(b"generator", 0, where)
-                generator.restart(own._words or own.peek())
+                generator.restart(words if where is None else shock.derived(b"generator", 0, where).peek())
         try:
             if self.uses_globals:
                 with seeded_global_generators(shock):
@@ -243,8 +243,8 @@ class ObjectSteps:
         if keyed is not None:
             keyed.note_use()
             self.last = keyed
-        elif attributes and shock.usage is not None and not shock.usage.used:
-            shock.usage.used = any(one.moved or getattr(thing, name, None) is not one for name, one, _ in attributes)
+        elif attributes and (usage := shock.usage) is not None and not usage.used:
+            usage.used = any(one.moved or getattr(thing, name, None) is not one for name, one, _ in attributes)
         if self.shared.values:
             self.shared.attach(thing)
         if type(returned) is tuple and len(returned) == 4:
