@@ -26,6 +26,7 @@ from jmdp.simulators.adapters.gymnasium.env_operations import (
     StandardWrappers,
     copies_by_rebuilding,
     layers,
+    limited,
     limited_step,
     seeded_reset,
     uncopyable,
@@ -323,7 +324,9 @@ class CopiedEnvs(EnvSnapshots):
             generator.restart(shock.peek())
             self._shock = shock
         copied.recipe = None
-        result = limited_step(copied.go, copied.limit, action)
+        result: tuple[Any, ...] = copied.go(action)
+        if copied.limit is not None:
+            result = limited(copied.limit, result)
         if generator.moved or copied.core._np_random is not generator:
             shock.note_use()
             self._shock = None

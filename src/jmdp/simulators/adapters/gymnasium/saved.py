@@ -11,6 +11,8 @@ from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from jmdp.base.luck import Shock
 from jmdp.errors import SimulatorError
 from jmdp.simulators.adapters.gymnasium.cores import CONSTANT, Core, UserCore, not_state, not_state_of
@@ -100,7 +102,7 @@ class SavedEnvs(EnvSnapshots):
         with self._borrowed():
             self._set_attributes(self._first)
             observation = seeded_reset(layers(self._env), seed, options, self._global_generators)
-            return self.save(self._env), copy.deepcopy(observation)
+            return self.save(self._env), kept(observation)
 
     def step(self, snapshot: Snapshot, action: Any, shock: Shock, *, use_up: bool) -> tuple[Any, tuple[Any, ...]]:
         """Restore the snapshot unless it is current, step, and save."""
@@ -112,7 +114,7 @@ class SavedEnvs(EnvSnapshots):
                 result = self._env.step(action)
             after = self.save(self._env)
             self._current = weakref.ref(after)
-            return after, (copy.deepcopy(result[0]), *result[1:])
+            return after, (kept(result[0]), *result[1:])
 
     def _restore_unless_current(self, saved: Any) -> None:
         if not self._private or self._current() is not saved:
@@ -187,6 +189,13 @@ class _SavedEnv:
         self.core_state, self.attributes = core_state, attributes
 
 
+def kept(value: Any) -> Any:
+    """An action or observation that later steps do not change."""
+    if value is None or type(value) in (int, float, str, bool):
+        return value
+    return value.copy("K") if type(value) is np.ndarray and not value.dtype.hasobject else copy.deepcopy(value)
+
+
 class ReplayedEnvs(EnvSnapshots):
     """Snapshots that store a seed, actions and shocks, and replay them when an environment is needed.
 
@@ -220,16 +229,16 @@ class ReplayedEnvs(EnvSnapshots):
         history = History(None, (seed, options))
         env, observation = self._reset_env(seed, options)
         self._store_running(env, history)
-        return history, copy.deepcopy(observation)
+        return history, kept(observation)
 
     def step(self, snapshot: Snapshot, action: Any, shock: Shock, *, use_up: bool) -> tuple[Any, tuple[Any, ...]]:
         """Replay the snapshot if necessary, step, and append the step to the history."""
         history = snapshot.saved
         env = self._env_at(history)
-        after = History(history, (copy.deepcopy(action), shock))
+        after = History(history, (kept(action), shock))
         result = self._step_env(env, action, shock)
         self._store_running(env, after)
-        return after, (copy.deepcopy(result[0]), *result[1:])
+        return after, (kept(result[0]), *result[1:])
 
     def _env_at(self, history: History) -> Any:
         for i, (env, at) in enumerate(self._running):
