@@ -17,7 +17,7 @@ import pytest
 import jmdp
 from jmdp.cli.commands.evaluate import EvaluationReport
 from jmdp.show.reports.evaluation_page import page
-from jmdp.show.reports.page import Number
+from jmdp.show.reports.page import number
 from reference.printed import FLOAT, NUMBER, claimed, is_true, read
 from reference.review_values import ReviewTruth, distributions, fraction
 from sample_models import extreme_problem, extreme_row
@@ -109,8 +109,8 @@ def actions(rng, read: Read) -> None:
             read.gap(shown.verdict[:1].lower() + shown.verdict[1:], q[best] - q[1 - best])
             for row in shown.tables[1].rows[:A]:
                 a = [result.actions.name(i) for i in range(A)].index(row[1])
-                if isinstance(row[2], Number):
-                    read.number(row[2].value, q[a], 6, "cell of the page")
+                if (shown_mean := number(row[2])) is not None and not shown_mean.interval and shown_mean.exact:
+                    read.number(shown_mean.value, q[a], 6, "cell of the page")
     rows = EvaluationReport(result, model, policy, state, range(A)).text().partition("mean return in state")[2]
     for text, right in zip(re.findall(NUMBER, rows.splitlines()[1].partition(" ")[2]), q, strict=True):
         read.number(text, right, 6, rows.splitlines()[1])

@@ -264,7 +264,8 @@ def storm(folder: Path, studies: int, seed: int) -> tuple[int, int, int]:
 def stormy_run(path: Path, rng: np.random.Generator, seen: dict[int, bytes]) -> int:
     """Run a study until it or its driver ends; the number of kills. `seen`: command of each process it has started.
 
-    A driver is rarely killed before it has finished a state, so that the storm ends on a slow machine, too.
+    A driver is rarely killed before it has finished a state, and workers are killed in one of four cases if none was
+    finished since the last kill, so that the storm ends on a slow machine, too.
     """
 
     def lines() -> int:
@@ -272,6 +273,7 @@ def stormy_run(path: Path, rng: np.random.Generator, seen: dict[int, bytes]) -> 
         return ledger.read_bytes().count(b"\n") if ledger.exists() else 0
 
     before, kills = max(1, lines()), 0
+    at_last_kill = 0
     with subprocess.Popen(
         [sys.executable, __file__, "--one", str(path)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -284,13 +286,13 @@ def stormy_run(path: Path, rng: np.random.Generator, seen: dict[int, bytes]) -> 
                 workers = [pid for pid, command in started.items() if b"spawn_main" in command]
                 if rng.random() < (0.2 if lines() > before else 0.02):
                     victim = process.pid
-                elif workers:
+                elif workers and (lines() > at_last_kill or rng.random() < 0.25):
                     victim = workers[int(rng.integers(len(workers)))]
                 else:
                     continue
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(victim, signal.SIGKILL)
-                kills += 1
+                kills, at_last_kill = kills + 1, lines()
                 continue
             said = process.communicate()[1]
             if process.returncode not in (0, -signal.SIGKILL):
