@@ -77,3 +77,13 @@ def test_brackets_contain_the_truth_with_a_discount(seeds):
     found = {seed: misses(seed, discounted=True) for seed in seeds}
     assert {seed: wrong for seed, (wrong, _) in found.items() if wrong} == {}
     assert np.median([width for _, widths in found.values() for width in widths]) < 0.01  # gaps are about 1
+
+
+def test_the_figure_shows_all_policies_in_both_models():
+    pytest.importorskip("matplotlib")
+    model, given = random_case(1)
+    found = jmdp.frontier(model, **given, weights=[1.0, 2.0], under=model)
+    (axes,) = found.plot().axes
+    dots = [line for line in axes.lines if line.get_marker() == "o"]
+    assert [len(line.get_xdata()) for line in dots] == [3, 3]
+    assert np.array_equal(dots[0].get_ydata(), dots[1].get_ydata())

@@ -10,6 +10,7 @@ import numpy as np
 
 import jmdp
 from hostile.entries import Arguments, Entry
+from hostile.entries_plots import plot
 
 
 def _model(chance: float = 0.5) -> jmdp.TabularJMDP:
@@ -76,6 +77,7 @@ def _gain(found: Any) -> float:
 _SHOWN = {"repr": repr, "table": lambda found: found.to_dataframe(), "html": lambda found: found._repr_html_()}
 
 ENTRIES = [
+    plot("frontier_chart", lambda rng: {"frontier": _made()}),
     Entry("improve", jmdp.improve, _improve, amounts=frozenset({"horizon"}), answer=_gain, then=_SHOWN),
     Entry(
         "few_changes",

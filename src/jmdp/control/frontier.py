@@ -20,10 +20,12 @@ from jmdp.base.rounding import share_of_cases
 from jmdp.base.settings import choice, listed, number, real_number, short
 from jmdp.control.shadow import Problem, Statistics, Utility
 from jmdp.errors import SettingsError
-from jmdp.results.result import Tabulated
+from jmdp.results.result import Tabulated, figure
 from jmdp.results.text import indented, lines, paragraphs, shown
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from jmdp.models.tabular import TabularJMDP
 
 _WEIGHTS = 19
@@ -143,6 +145,10 @@ class Frontier(Tabulated):
 
     def __repr__(self) -> str:
         return paragraphs([self.answer, indented(lines(self.rows())), f"  {self._note()}"])
+
+    def plot(self) -> Figure:
+        """Draw `jmdp.plots.frontier_chart`: gain against risk."""
+        return figure("frontier_chart", self)
 
 
 _COIN = 0.55

@@ -80,6 +80,7 @@ _MADE_BY = {
     "Comparison": " Give a result of jmdp.compare.",
     "Study": " Give a result of jmdp.study.",
     "Review": " Give a result of jmdp.review.",
+    "Frontier": " Give a result of jmdp.frontier.",
     "Reviews": " Give a result of jmdp.review with episodes=….",
 }
 
