@@ -57,4 +57,7 @@ def global_state() -> GlobalState | None:
 def restore_global_state(state: GlobalState) -> None:
     """Restore a state that was read."""
     assert _KNOWN is not None
+    moved = bytes(_KNOWN[1]) != state[0]
     _KNOWN[1][:], _KNOWN[2][:], _PYTHON.gauss_next = state
+    if moved:  # half of a pair of normal numbers, drawn since, is not in that memory
+        _NUMPY.set_state(_NUMPY.get_state(legacy=False) | {"has_gauss": 0, "gauss": 0.0})

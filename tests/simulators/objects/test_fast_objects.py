@@ -52,7 +52,7 @@ class Global(Shop):
     """A shop whose first stock is drawn from the global generators."""
 
     def reset(self) -> int:
-        self.stock = random.randrange(5) + int(np.random.random() < 0.5)  # noqa: NPY002
+        self.stock = random.randrange(5) + int(np.random.standard_normal() < 0.5)  # noqa: NPY002
         return self.stock
 
 
