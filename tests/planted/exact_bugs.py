@@ -40,6 +40,7 @@ ORDER_8 = (
 )
 LABELS = "models/test_labels.py::"
 PRODUCT = "methods/kernels/test_pair_product.py::"
+CONTROL = "control/"
 
 BUGS = [
     # Moments of pairs.
@@ -268,4 +269,15 @@ BUGS = [
         "methods/linear_projected/test_features.py::test_shifts_are_even"),
     Bug("moments are fitted to too few transitions", "LinearProjected._sampled", never("drawn.complete"),
         "methods/test_interrupted_methods.py::test_a_fit_to_samples_is_kept"),
+    # Control.
+    Bug("falling short costs nothing", "Problem.solve", instead("1 + utility.weight", "1.0"),
+        CONTROL + "test_frontier.py::test_equal_to_all_policies_of_the_scenario_history"),
+    Bug("the value of the policy is taken for the bound of all", "Problem.upper_value", always("self.exact"),
+        CONTROL + "test_frontier.py::test_brackets_contain_the_truth_with_a_discount"),
+    Bug("the shadow stays where it is", "ShadowPolicy._follow", instead("problem.next_state[t, k, b]", "t"),
+        CONTROL + "test_improve.py::test_the_policy_follows_the_shadow_by_what_it_sees"),
+    Bug("what is observed is not checked", "check_observed", never("i >= 0"),
+        CONTROL + "test_improve.py::test_what_is_refused"),
+    Bug("sets of changes may exceed the limit", "_Search._first_within", always("self._limit == math.inf"),
+        CONTROL + "test_improve.py::test_few_changes_are_those_of_brute_force"),
 ]  # fmt: skip

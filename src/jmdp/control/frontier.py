@@ -7,6 +7,7 @@ under the same scenarios. Between points lie coins: one toss before the first st
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -15,7 +16,7 @@ import numpy as np
 
 from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate
-from jmdp.base.machine import interruptible
+from jmdp.base.machine import cores, interruptible
 from jmdp.base.rounding import share_of_cases
 from jmdp.base.settings import choice, listed, number, real_number, short
 from jmdp.control.shadow import Problem, Statistics, Utility
@@ -227,8 +228,10 @@ def frontier(
         other = None if second is None else second.statistics(policy, largest / 10)
         return Point(f"weight {weight:.3g}" if weight else OPTIMUM, weight, found, value, other)
 
+    with ThreadPoolExecutor(cores()) as pool:  # kernels release the GIL
+        points = tuple(pool.map(point, (0.0, *(w for w in chosen if w > 0))))
     return Frontier(
-        points=tuple(point(weight) for weight in (0.0, *(w for w in chosen if w > 0))),
+        points=points,
         objective=asked,
         chance_weight=scale,
         horizon=problem.steps,

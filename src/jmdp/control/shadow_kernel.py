@@ -183,17 +183,22 @@ def forward(
     result: Floats,  # flat, zeros
 ) -> tuple[float, float]:
     """Distribution of pairs and gaps one step later; and the mean increment of the gap, with the mean of its size."""
-    p, reward, next_state, _distinct = model
+    p, reward, next_state, distinct = model
     s, t, shadow, scale, rounding = step
     low, count, first = past
     later_index, later_low, _later_count, later_first = later
     index, known_low, known_count, known_first, actions, outside = policy
     _S, K, A = next_state.shape
-    chosen = np.empty(A)
+    chosen, place = np.empty(A), np.empty((A, K), np.int64)
     gain = size = 0.0
     for i in range(len(s)):
         b, known = shadow[t[i]], index[s[i], t[i]]
         chosen[:] = 0.0
+        for a in range(A):
+            for k in range(K if distinct[s[i], a] else 0):
+                j = later_index[next_state[s[i], k, a], next_state[t[i], k, b]]
+                d = cells(reward[s[i], k, a] - reward[t[i], k, b], scale, rounding)
+                place[a, k] = later_first[j] + low[i] + d - later_low[j]
         for g in range(count[i]):
             m = mass[first[i] + g]
             if m == 0.0:
@@ -203,9 +208,7 @@ def forward(
                 a = actions[known_first[known] + x - known_low[known]]
             chosen[a] += m
             for k in range(K):
-                j = later_index[next_state[s[i], k, a], next_state[t[i], k, b]]
-                d = cells(reward[s[i], k, a] - reward[t[i], k, b], scale, rounding)
-                result[later_first[j] + x + d - later_low[j]] += m * p[k]
+                result[place[a, k] + g] += m * p[k]
         for a in range(A):
             if chosen[a] > 0.0:
                 for k in range(K):
