@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from jmdp.methods.exact_pairs import ExactPairs
     from jmdp.methods.incremental import Incremental
     from jmdp.methods.jipe import JIPE
+    from jmdp.methods.learned import LearnedMoments
     from jmdp.methods.linear_projected import LinearProjected
     from jmdp.methods.monte_carlo import MonteCarlo
     from jmdp.methods.neural_gram import NeuralGram
@@ -66,6 +67,7 @@ __all__ = [
     "Incremental",
     "Independent",
     "LazyJMDP",
+    "LearnedMoments",
     "LinearProjected",
     "Local",
     "Luck",

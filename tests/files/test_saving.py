@@ -15,6 +15,7 @@ pytest.importorskip("h5netcdf")
 import xarray
 
 import jmdp
+from jmdp.methods.learned import RegressedEvaluation
 from jmdp.errors import FileError, SettingsError, SimulatorError, UnavailableError
 from jmdp.files import evaluations as saved_evaluations
 from jmdp.files import netcdf
@@ -363,6 +364,11 @@ def assert_same(found: Any, expected: Any) -> None:
         both = [(found, expected)] if isinstance(expected, jmdp.reviews.Review) else zip(found, expected, strict=True)
         for one, other in both:
             _assert_same_review(one, other)
+    elif isinstance(expected, RegressedEvaluation):
+        seen = np.random.default_rng(0).integers(0, 5, size=(50, *expected.observation[0]))
+        for one, other in zip(found.moments(seen), expected.moments(seen), strict=True):
+            _assert_equal(one, other)
+        assert_same(found.calibration, expected.calibration)
     else:
         for field in fields(expected):
             _assert_equal(getattr(found, field.name), getattr(expected, field.name))

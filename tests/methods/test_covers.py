@@ -61,7 +61,7 @@ def questions() -> dict[str, tuple[Any, Any, Any, dict[str, Any]]]:
         ("lazy", r"does not cover a LazyJMDP.*Use ReachablePairs\(state\)\."),
         (
             "simulator",
-            r"does not cover a simulator.*Use MonteCarlo\(seed=…\) or NeuralGram\(seed=…\), or jmdp\.compare",
+            r"does not cover a simulator.*Use MonteCarlo\(seed=…\) or LearnedMoments\(seed=…\) or NeuralGram",
         ),
     ],
 )

@@ -179,6 +179,12 @@ def gymnax():
     jmdp.compare(gymnax.make("CartPole-v1")[0], policy="uniform", discount=0.8, seed=0, max_samples=50)
 
 
+def learn():
+    method = jmdp.LearnedMoments(seed=0, max_steps=4_000)
+    learned = jmdp.evaluate(shop(), filled_up, SHARED, method, discount=0.8, throw=False, progress=False)
+    assert np.isfinite(learned.at(np.array([4.0])).covariance).all()
+
+
 def nn():
     """The second run finds the first one's last checkpoint, and has nothing left to do."""
     with tempfile.TemporaryDirectory() as folder:
@@ -251,7 +257,7 @@ def report():
 
 CHECKS = {
     check.__name__: check
-    for check in (core, io, cli, gym, atari, jax, gymnax, nn, onnx, tracking, ray, study, storm, plot, report)
+    for check in (core, io, cli, gym, atari, jax, gymnax, learn, nn, onnx, tracking, ray, study, storm, plot, report)
 }
 
 

@@ -106,6 +106,11 @@ def _neural(pool: int | None = None, saved: bool = False) -> Call:
     return call
 
 
+def _regressed(folder: Path) -> Any:
+    method = jmdp.LearnedMoments(seed=1, max_steps=100_000)
+    return jmdp.evaluate(simulator(), zero, jmdp.Local(), method, discount=0.95, throw=False, progress=False)
+
+
 _FEATURES = np.random.default_rng(0).normal(size=(120, 8))
 
 # ------------------------------------------------------------------------------------------------ the methods
@@ -203,6 +208,13 @@ METHODS = {
         couplings=_SHARING,
         amounts=frozenset({"samples"}),
         memory=(3_200_000_000, r"LinearProjected with 96 \+ 0 features needs 3\.05 GiB.*Use fewer features"),
+    ),
+    "LearnedMoments": Registered(
+        settings={"seed": 1, "max_steps": 10, "max_seconds": 10.0, "pool": None},
+        contract=None,
+        interrupted={"LearnedMoments": _regressed},
+        needs_seed=True,
+        amounts=frozenset({"max_steps"}),
     ),
     "NeuralGram": Registered(
         settings={

@@ -180,6 +180,7 @@ def kinds(case: Case) -> dict[str, Callable[[], Any]]:
         "review": lambda: jmdp.review(walk, up, method=jmdp.reviews.RolloutValues(2 + seed % 38), **steps),
         "review of a table": lambda: jmdp.review(model, p, starts=[0], reference=[0] * 4, **steps),
         "reviews": lambda: jmdp.review(walk, down, episodes=6, **steps),
+        "learned moments": lambda: regressed(case),
         "study": lambda: jmdp.study(
             walk, up, {first: (0, 0)}, seed=seed, max_samples=64, path=folder(), progress=False
         ),
@@ -229,6 +230,30 @@ def calibration(seed: int) -> Calibration:
     return Calibration(*pairs, *moments, rng.normal(size=(gaps, 6, 2)), seed, formula)
 
 
+def regressed(case: Case) -> Any:
+    """Learned moments with one candidate of every kind, fitted to random returns."""
+    from jmdp.methods.learned import RegressedEvaluation
+    from jmdp.methods.learned.candidates import Linear
+    from jmdp.methods.learned.inputs import Inputs
+    from jmdp.methods.learned.stack import COVARIANCES, CovarianceStack, MeanStack, covariance_rows
+    from jmdp.results.certificate import Outcome
+
+    walk, rng = Walk(case.names, case.title), np.random.default_rng(case.seed)
+    seen, returns = rng.integers(0, 4, size=(25, 2)), rng.normal(size=(25, 4, 2))
+    inputs = Inputs.of(seen)
+    x = inputs(seen)
+    fitted = tuple(fit(x, covariance_rows(returns), 4) for fit in COVARIANCES.values())
+    weights = rng.dirichlet(np.ones(len(fitted)))
+    return RegressedEvaluation(
+        simulator=walk, actor=Always(0, case.title), coupling=jmdp.Local(), method=jmdp.LearnedMoments(seed=case.seed),
+        discount=0.9, horizon=12, actions=walk.actions, outcome=Outcome.NOT_BETTER, calibration=calibration(case.seed),
+        observation=((2,), seen.dtype.str), inputs=inputs,
+        mean_stack=MeanStack(("linear",), (Linear.fit(x, returns.mean(axis=1), 4, 5),), np.ones(1), np.ones(1)),
+        covariance_stack=CovarianceStack(tuple(COVARIANCES), fitted, weights, 1.1), constant=np.eye(2),
+        states=25, rollouts=4, variation=0.2,
+    )  # fmt: skip
+
+
 def learned(case: Case, *, held_out: bool = True) -> Any:
     """A learned evaluation without its network, with or without a calibration."""
     from jmdp.methods.neural_gram import LearnedEvaluation, NeuralGram
@@ -239,6 +264,7 @@ def learned(case: Case, *, held_out: bool = True) -> Any:
     curve = LearningCurve(("mean",), np.array([40.0]), np.ones((1, 1)), np.ones((1, 1)))
     outcome, record = (Outcome.TRAINED, calibration(case.seed)) if held_out else (Outcome.NOT_JUDGED, None)
     return LearnedEvaluation(
-        None, walk, Always(0, case.title), jmdp.Local(), NeuralGram(seed=case.seed), 0.9, 12, walk.actions, outcome,
-        curve, record, ((1,), "f8"), None,
+        network=None, encoder=None, learning=curve, simulator=walk, actor=Always(0, case.title), coupling=jmdp.Local(),
+        method=NeuralGram(seed=case.seed), discount=0.9, horizon=12, actions=walk.actions, outcome=outcome,
+        calibration=record, observation=((1,), "f8"),
     )  # fmt: skip

@@ -218,17 +218,24 @@ def shows(observe: Any, start: Any = 0) -> Simulator:
 @pytest.mark.parametrize(
     ("seen", "what"),
     [
-        (lambda s: {"speed": 1.0}, "dict"),
-        (lambda s: (1, np.zeros(2)), "tuple"),
-        (lambda s: (1.0, 2.0), "tuple"),
+        (lambda s: {}, "dict"),
+        (lambda s: {"side": "left"}, "str"),
+        (lambda s: (1.0, None), "NoneType"),
         (lambda s: "left", "str"),
         (lambda s: [[1], [1, 2]], "list"),
         (lambda s: None, "NoneType"),
     ],
 )
 def test_observations_that_are_no_numbers_are_refused(seen, what):
-    with pytest.raises(SimulatorError, match=rf"returned an observation of type {what}\. .* Flatten them"):
+    with pytest.raises(SimulatorError, match=rf"returned an observation of type {what}\. .* Convert them"):
         PLAN.walk(shows(seen), as_policy(lambda s: 0, None), jmdp.Local(), 0, 0)
+
+
+@pytest.mark.parametrize("seen", [lambda s: {"speed": s, "at": np.ones((1, 2))}, lambda s: (s, (1, np.ones(1)))])
+def test_numbers_of_dicts_and_tuples_are_one_row(seen):
+    walks = PLAN.walk(shows(seen), as_policy(lambda s: 0, None), jmdp.Local(), 0, 0)
+    assert walks.observation.shape[3:] == (3,)
+    assert (walks.observation[..., 1:] == 1).all()
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,12 @@
-"""Learned evaluations as saved objects: the parameters of the network, and how it was trained and judged.
+"""Learned evaluations as saved objects: the parameters of the network or of the regressions, and how they were judged.
 
-A file contains no simulator and no policy. A loaded evaluation answers for observations; `LearnedEvaluation.connected`
+A file contains no simulator and no policy. A loaded evaluation answers for observations; `LearnedResult.connected`
 gives it its simulator again.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -20,6 +21,10 @@ from jmdp.base.settings import short
 from jmdp.errors import JMDPError, MissingExtraError, SettingsError, UnavailableError
 from jmdp.files.methods import Methods
 from jmdp.files.types import KINDS, Kind, Place, Sink, Type, WrongFieldError, listed
+from jmdp.methods.learned import candidates
+from jmdp.methods.learned.inputs import Inputs
+from jmdp.methods.learned.learned_result import RegressedEvaluation
+from jmdp.methods.learned.stack import CovarianceStack, MeanStack
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
 from jmdp.results.calibration import Calibration
@@ -230,10 +235,14 @@ _COMMON: dict[str, Any] = {
     "horizon": int,
     "actions": Labels,
     "outcome": Outcome,
-    "learning": LearningCurve,
     "calibration": Calibration | None,
 }
-_TYPES: dict[str, Any] = {"network": Network, "simulator": str, "policy": str, **_COMMON}
+_TEXTS: dict[str, Any] = {"simulator": str, "policy": str}
+_TYPES: dict[str, Any] = {"network": Network, **_TEXTS, **_COMMON, "learning": LearningCurve}
+_MADE = {
+    "simulator": lambda learned: repr(learned.simulator)[:10_000],
+    "policy": lambda learned: repr(learned.actor)[:10_000],
+}
 
 
 def kind_of(cls: type) -> Kind:
@@ -243,11 +252,7 @@ def kind_of(cls: type) -> Kind:
         {"actions": "A"},
         names=tuple(_TYPES),
         types=_TYPES,
-        made={
-            "network": Network.of,
-            "simulator": lambda learned: repr(learned.simulator)[:10_000],
-            "policy": lambda learned: repr(learned.actor)[:10_000],
-        },
+        made={"network": Network.of, **_MADE},
         build=_built,
     )
 
@@ -267,8 +272,58 @@ def _built(found: dict[str, Any]) -> Any:
         simulator=SavedSimulator(found["simulator"], actions),
         actor=SavedActor(found["policy"]),
         observation=(network.shape, network.dtype),
+        learning=found["learning"],
         **{name: found[name] for name in _COMMON},
     )
 
 
-KINDS.append(Kind(Network))
+def _regressed(found: dict[str, Any]) -> RegressedEvaluation:
+    """The regressions of these fields, once they have answered for one observation."""
+    actions, inputs = found["actions"], found["inputs"]
+    if not 0 <= found["discount"] < 1 or found["horizon"] < 1 or found["constant"].shape != (actions.size,) * 2:
+        raise WrongFieldError("actions", f"{actions.size} labels of actions with other moments")
+    if inputs.dtype not in _DTYPES or len(inputs.shape) > 8 or not all(0 < n <= 1 << 32 for n in inputs.shape):
+        raise WrongFieldError("inputs.shape", f"observations of shape {short(inputs.shape)} and type {inputs.dtype!r}")
+    refuse_large("An observation", 16 * math.prod(map(float, inputs.shape)))
+    simulator, policy = found.pop("simulator"), found.pop("policy")
+    result = RegressedEvaluation(
+        simulator=SavedSimulator(simulator, actions),
+        actor=SavedActor(policy),
+        observation=(inputs.shape, inputs.dtype),
+        **found,
+    )
+    try:
+        mean, covariance = result.moments(np.zeros((1, *inputs.shape), inputs.dtype))
+    except (JMDPError, ValueError, IndexError) as error:  # arrays that do not fit each other
+        raise WrongFieldError("mean_stack", f"regressions that give no answer ({short(str(error))})") from error
+    if (mean.shape, covariance.shape) != ((1, actions.size), (1, actions.size, actions.size)):
+        raise WrongFieldError("mean_stack", "regressions with another number of actions")
+    return result
+
+
+_OWN = ("inputs", "mean_stack", "covariance_stack", "constant", "states", "rollouts", "variation")
+REGRESSED = Kind(
+    RegressedEvaluation,
+    {"actions": "A", "constant": "A A"},
+    names=(*_TEXTS, *_COMMON, *_OWN),
+    types=_TEXTS | _COMMON,
+    made=_MADE,
+    build=_regressed,
+)
+KINDS += [
+    Kind(Network),
+    Kind(Inputs, {"values": "V", "kept": "D"}),
+    Kind(MeanStack, {"levels": "J", "weights": "J"}),
+    Kind(CovarianceStack, {"weights": "J"}),
+    Kind(candidates.Constant, {"average": "M"}),
+    Kind(candidates.Table, {"keys": "K D", "averages": "K M", "average": "M"}),
+    Kind(candidates.Standard, {"centre": "D", "scale": "D", "components": "D C"}),
+    Kind(candidates.Features, {"frequencies": "C W", "phases": "W"}),
+    Kind(candidates.Neighbours, {"points": "N D", "values": "N M"}),
+    Kind(candidates.Trees, {"roots": "T", "feature": "N", "threshold": "N", "child": "N", "values": "L M"}),
+    Kind(candidates.Forest),
+    Kind(candidates.Linear, {"coefficients": "F M", "intercept": "M"}),
+    Kind(candidates.LinearLogs, {"coefficients": "F K"} | dict.fromkeys(("intercept", "lowest", "highest"), "K")),
+    Kind(candidates.BoostedLogs),
+    Kind(candidates.Scaled, {"matrix": "B B"}),
+]

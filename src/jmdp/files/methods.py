@@ -21,6 +21,7 @@ from jmdp.methods.incremental import (
     UniformSampling,
 )
 from jmdp.methods.jipe import JIPE
+from jmdp.methods.learned import LearnedMoments
 from jmdp.methods.linear_projected import LinearProjected, features
 from jmdp.methods.linear_projected.linear_projected import GivenFeatures
 from jmdp.methods.linear_projected.pair_steps import Restart, Stationary
@@ -40,7 +41,10 @@ class SavedMethod(MethodSettings):
         return self.text
 
 
-_METHODS = (ExactPairs, ExactDistribution, JIPE, ReachablePairs, MonteCarlo, Incremental, LinearProjected, NeuralGram)
+_METHODS = (
+    *(ExactPairs, ExactDistribution, JIPE, ReachablePairs, MonteCarlo, Incremental, LinearProjected),
+    *(LearnedMoments, NeuralGram),
+)
 _SETTINGS_OF_METHODS = (
     PolynomialSteps,
     ConstantSteps,

@@ -30,6 +30,7 @@ _FORMS: dict[type, dict[str, Kind]] = {
     Calibration: {"Calibration": schema.CALIBRATION},
     Review: {"Review": reviews.KIND},
     Reviews: {"Reviews": reviews.KIND_OF_SEVERAL},
+    learned.REGRESSED.of: {"RegressedEvaluation": learned.REGRESSED},
 }
 """How objects of each class are saved, with the name in files."""
 

@@ -19,6 +19,7 @@ METHODS = {
     "MonteCarlo": "monte_carlo",
     "Incremental": "incremental",
     "LinearProjected": "linear_projected",
+    "LearnedMoments": "learned",
     "NeuralGram": "neural_gram",
 }
 """Class name of each method, and its folder."""

@@ -98,6 +98,7 @@ COVERS = {
     "Incremental(seed=…)": Covers(couplings=_ALL, policy_luck=_BOTH),
     # Under Independent branches in the same state do not merge: covariances are no function of coordinates, or are 0.
     "LinearProjected(features)": Covers(couplings=_ALL[:2], policy_luck=_BOTH),
+    "LearnedMoments(seed=…)": Covers(couplings=_ALL, policy_luck=_BOTH, models=("a simulator",)),
     "NeuralGram(seed=…)": Covers(couplings=_ALL[:2], policy_luck=_BOTH, models=("a simulator",)),
 }
 """What the methods of this package cover, by how they are written in code. It is here, and not in their folders, so
@@ -126,7 +127,7 @@ def check_covered(method: str, covers: Covers | None, question: Question) -> Non
 
 
 Answer = TypeVar("Answer", covariant=True)
-"""Result type of a method: an `Evaluation`, or for `NeuralGram` a `LearnedEvaluation`."""
+"""Result type of a method: an `Evaluation`, or for methods that learn a `LearnedResult`."""
 
 
 class Method(MethodSettings, Generic[Answer]):

@@ -101,6 +101,7 @@ GIVES: dict[str, frozenset[Quantity]] = {
     "MonteCarlo(seed=…)": frozenset({_Q.DISTRIBUTIONS, _Q.VARIANCE_INTERVALS}),
     "Incremental(seed=…)": frozenset({_Q.CROSS_COVARIANCES, _Q.VARIANCE_INTERVALS}),
     "LinearProjected(features)": frozenset({_Q.CROSS_COVARIANCES, _Q.VARIANCE_INTERVALS}),
+    "LearnedMoments(seed=…)": frozenset(),
     "NeuralGram(seed=…)": frozenset(),
 }
 """Methods, as written in code, and the quantities they provide; checked by `tests/methods/test_contract.py`."""

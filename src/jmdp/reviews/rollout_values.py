@@ -67,9 +67,9 @@ class LookaheadValues:
 
 
 def is_learned(values: object) -> bool:
-    """Whether these are learned values. The module of their class is not imported for this: it needs JAX."""
-    module = sys.modules.get("jmdp.methods.neural_gram.learned_evaluation")
-    return isinstance(values, getattr(module, "LearnedEvaluation", ()))
+    """Whether these are learned values. The module of their class is not imported for this."""
+    module = sys.modules.get("jmdp.methods.learned.learned_result")
+    return isinstance(values, getattr(module, "LearnedResult", ()))
 
 
 @dataclass(frozen=True)
@@ -165,14 +165,12 @@ class Lookahead:
 class LearnedFunction:
     """Values of observations: the action values of a network, averaged over actions that the policy draws."""
 
-    learned: Any  # `LearnedEvaluation`
+    learned: Any  # `LearnedResult`
     actor: Actor
 
     def __call__(self, observations: Sequence[Any]) -> Floats:
         """Values of these observations."""
-        from jmdp.methods.neural_gram.network import outputs
-
-        means = np.asarray(outputs(self.learned.network, np.stack([numpy_of(one) for one in observations]))[0])
+        means = self.learned.means(np.stack([numpy_of(one) for one in observations]))
         draws, rows = _POLICY_DRAWS if self.actor.needs_luck else 1, np.arange(len(observations))
         total = np.zeros(len(observations))
         for i in range(draws):

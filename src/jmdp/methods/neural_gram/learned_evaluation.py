@@ -2,63 +2,68 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from jmdp.base.arrays import Floats
-from jmdp.base.labels import Label, Labels
+from jmdp.base.labels import Label
 from jmdp.base.luck import Shock
-from jmdp.base.savable import Reportable, Savable
-from jmdp.base.settings import asks_for_seed, short
+from jmdp.base.settings import asks_for_seed
 from jmdp.distribute.pools import Pool
-from jmdp.errors import SimulatorError, UnavailableError
-from jmdp.methods.method import Method
+from jmdp.methods.learned.learned_result import LearnedResult
 from jmdp.methods.neural_gram.lookahead import Lookahead
 from jmdp.methods.neural_gram.lookahead_rollouts import LookaheadSimulation
 from jmdp.methods.neural_gram.network import Features, GramNetwork, covariances, outputs
-from jmdp.models.actors.actor import Actor, numpy_of
-from jmdp.models.coupling import Coupling
-from jmdp.results.calibration import Calibration, Judgement
-from jmdp.results.certificate import Outcome
+from jmdp.results.calibration import Calibration
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.result import LearningCurve, labelled_arrays
-from jmdp.results.text import html_of
 from jmdp.simulators.rollouts.pair_walks import PairedRollouts, PairWalks, WalkPlan
-from jmdp.simulators.simulator import Simulator
 
 if TYPE_CHECKING:
-    import pandas as pd
     import xarray
-    from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class LearnedEvaluation(Savable, Reportable):
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class LearnedEvaluation(LearnedResult):
     """Joint moments of returns learned by a network, for any state of the simulator.
 
-    There is no certificate. `calibration` compares learned gaps with simulated ones in held-out states. `outcome` is
-    its verdict: whether learned gap variances are better than one constant for all states. The same states decide when
-    training stops, so `calibrate` with another seed is a stricter test.
+    The held-out states also decide when training stops, so `calibrate` with another seed is a stricter test.
     """
 
     network: GramNetwork
-    simulator: Simulator
-    actor: Actor
-    coupling: Coupling
-    method: Method[LearnedEvaluation]
-    discount: float
-    horizon: int  # steps of the simulated reference rollouts
-    actions: Labels
-    outcome: Outcome
     learning: LearningCurve
-    calibration: Calibration | None
-    observation: tuple[tuple[int, ...], str]  # shape and dtype
     encoder: Any  # its settings, or the user's own
 
-    certificate = None
+    @property
+    def effort(self) -> str:
+        """How long the network was trained, in words."""
+        return f"Trained with {self._updates:,} updates"
+
+    @property
+    def caveats(self) -> list[str]:
+        """Sentences on how far to trust the answer."""
+        stricter = (
+            "The held-out states also decide when training stops: calibrate with another seed for a stricter test."
+        )
+        return [
+            "There is no certificate: predictions of the network in a single state are estimates, no interval.",
+            *([] if self.calibration is None else [stricter]),
+        ]
+
+    @property
+    def _updates(self) -> int:
+        return int(self.learning.updates[-1]) if self.learning.updates.size else 0
+
+    def moments(self, observations: npt.NDArray[Any]) -> tuple[Floats, Floats]:
+        """Means [n, A] and covariances [n, A, A] of the returns of all actions, for observations [n, …]."""
+        return _moments(self.network, observations)
+
+    def means(self, observations: npt.NDArray[Any]) -> Floats:
+        """Means [n, A] of the returns of all actions, for observations [n, …]."""
+        return np.asarray(outputs(self.network, observations)[0])
 
     def at(self, state: Any, lookahead: Lookahead | None = None) -> Evaluation:
         """Return the evaluation of one state, named "here": ``learned.at(state).gap(0, a, b)``.
@@ -66,35 +71,10 @@ class LearnedEvaluation(Savable, Reportable):
         Covariance matrices are always positive semidefinite. A `lookahead` simulates some steps first.
         """
         if lookahead is None:
-            mean, covariance = _moments(self.network, self._seen(state)[None])
-        else:
-            simulation = LookaheadSimulation(self.simulator, self.actor, self.coupling, self.actions)
-            rollouts = simulation.run(state, lookahead, self.discount)
-            mean, covariance = rollouts.moments(self.network, self.equivalent_rollouts)
-        return Evaluation(
-            mean=mean,
-            covariance=covariance,
-            certificate=None,
-            outcome=self.outcome,
-            coupling=self.coupling,
-            method=self.method,
-            states=Labels.of("state", 1, ["here"]),
-            actions=self.actions,
-            residuals=np.zeros(0),
-        )
-
-    def connected(self, simulator: Any, policy: Any) -> LearnedEvaluation:
-        """Give an evaluation from a file (`jmdp.load`) its simulator and policy, as in `jmdp.evaluate`.
-
-        Without them, `at` takes an observation instead of a state, and nothing can be simulated.
-        """
-        from jmdp.models.actors.as_policy import as_policy
-        from jmdp.simulators import as_simulator
-
-        found = as_simulator(simulator)
-        if found.actions is None or list(found.actions) != list(self.actions):
-            raise SimulatorError(f"The actions of {short(simulator)} are not those that were learned.")
-        return replace(self, simulator=found, actor=as_policy(policy, found.actions))
+            return super().at(state)
+        simulation = LookaheadSimulation(self.simulator, self.actor, self.coupling, self.actions)
+        rollouts = simulation.run(state, lookahead, self.discount)
+        return self._here(*rollouts.moments(self.network, self.equivalent_rollouts))
 
     def cross_covariance(self, state: Any, a: Label, other: Any, b: Label) -> float:
         """Return Cov(Z(state, a), Z(other, b)) for any two states."""
@@ -120,10 +100,6 @@ class LearnedEvaluation(Savable, Reportable):
         walks = pairs.collect(plan, seed=root.seed(), blocks=-(-states // plan.visits), pool=pool)
         return calibration_of(self.network, walks, self.discount, seed)
 
-    def to_dataframe(self) -> pd.DataFrame:
-        """One row for each gap in a held-out state: learned and simulated mean and variance."""
-        return self._judged.to_dataframe()
-
     def to_xarray(self) -> xarray.Dataset:
         """The learning curve and, if states were held out, the gaps of `calibration`."""
         curve = self.learning
@@ -136,48 +112,8 @@ class LearnedEvaluation(Savable, Reportable):
             return found
         return self.calibration.to_xarray().merge(found).assign_attrs(found.attrs)
 
-    def plot(self) -> Figure:
-        """Draw `jmdp.plots.calibration_scatter` of the held-out states."""
-        return self._judged.plot()
-
-    @property
-    def _judged(self) -> Calibration:
-        if self.calibration is None:
-            raise UnavailableError("No states were held out. Train with held_out=…, or use calibrate(seed=…).")
-        return self.calibration
-
-    def _repr_html_(self) -> str:
-        return html_of(repr(self))
-
-    def _seen(self, state: Any) -> npt.NDArray[Any]:
-        return np.asarray(numpy_of(self.simulator.observe(state)))
-
-    @property
-    def _so_far(self) -> str:
-        """Verdict on a network whose training was interrupted; other outcomes are verdicts themselves."""
-        return "" if self.outcome is not Outcome.INTERRUPTED else f"; so far {judged(self.calibration).value}"
-
     def __repr__(self) -> str:
-        lines = [
-            f"LearnedEvaluation of {self.simulator!r}, {self.outcome.name}: {self.outcome.value}{self._so_far}",
-            f"  coupling     {self.coupling}",
-            f"  policy       {self.actor!r}",
-            f"  updates      {self.learning.updates[-1] if self.learning.updates.size else 0:,.0f}",
-            "  certificate  none",
-        ]
-        return "\n".join(lines) + ("" if self.calibration is None else f"\n{self.calibration!r}")
-
-
-def judged(record: Calibration | None) -> Outcome:
-    """Return the outcome of an uninterrupted run, given its calibration."""
-    return Outcome.NOT_JUDGED if record is None else _OUTCOMES[record.verdict]
-
-
-_OUTCOMES = {
-    Judgement.USEFUL: Outcome.TRAINED,
-    Judgement.NOT_BETTER: Outcome.NOT_BETTER,
-    Judgement.NOTHING_VARIED: Outcome.NOTHING_VARIED,
-}
+        return self._lines("updates", self._updates) + ("" if self.calibration is None else f"\n{self.calibration!r}")
 
 
 def calibration_of(

@@ -125,8 +125,9 @@ class NeuralGram(Method["LearnedEvaluation"]):
     ) -> LearnedEvaluation:
         """Evaluate; see `jmdp.evaluate`."""
         try:
+            from jmdp.methods.learned.learned_result import judged
             from jmdp.methods.neural_gram.checkpoints import Checkpoints, Tracker
-            from jmdp.methods.neural_gram.learned_evaluation import LearnedEvaluation, calibration_of, judged
+            from jmdp.methods.neural_gram.learned_evaluation import LearnedEvaluation, calibration_of
             from jmdp.methods.neural_gram.training_loop import TrainingData, train
         except MissingExtraError:
             raise
@@ -165,10 +166,20 @@ class NeuralGram(Method["LearnedEvaluation"]):
         if held_out is not None:
             record = calibration_of(found.network, held_out, discount, self.seed)
         return LearnedEvaluation(
-            found.network, simulator, actor, coupling, self, discount, self.long_enough(discount), simulator.actions,
-            Outcome.INTERRUPTED if found.interrupted else judged(record), found.curve, record,
-            (walks.observation.shape[3:], walks.observation.dtype.str), self.encoder,
-        )  # fmt: skip
+            simulator=simulator,
+            actor=actor,
+            coupling=coupling,
+            method=self,
+            discount=discount,
+            horizon=self.long_enough(discount),
+            actions=simulator.actions,
+            outcome=Outcome.INTERRUPTED if found.interrupted else judged(record),
+            calibration=record,
+            observation=(walks.observation.shape[3:], walks.observation.dtype.str),
+            network=found.network,
+            learning=found.curve,
+            encoder=self.encoder,
+        )
 
     def long_enough(self, discount: float) -> int:
         """Return the steps T with γ^T ≤ 0.01. γ^{2T} ≤ 0.01 would be too short for perfectly correlated rewards."""

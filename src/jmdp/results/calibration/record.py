@@ -68,6 +68,7 @@ class Calibration(arrays.FrozenArrays, Tabulated, Savable, Reportable):
     returns: Floats  # [M, n, 2], simulated returns of both actions under shared randomness, n ≥ 4
     seed: int | tuple[int, ...]  # of the simulation, or of all simulations of joined records
     closed_form: Floats | None = None  # [M], Var(gap) from a formula without learning, if available
+    reference: Floats | None = None  # [M], constant Var(gap) that the verdict compares with; None: that of these gaps
 
     def __post_init__(self) -> None:
         checked: dict[str, npt.NDArray[np.generic]] = {}
@@ -75,7 +76,8 @@ class Calibration(arrays.FrozenArrays, Tabulated, Savable, Reportable):
             whole = arrays.integers(name, getattr(self, name), "[M]", SettingsError)
             arrays.refuse_where(whole < 0, whole, name, "give numbers ≥ 0", _at_gap, SettingsError)
             checked[name] = whole
-        moments = ("mean", "variance", "independent") + (() if self.closed_form is None else ("closed_form",))
+        optional = (name for name in ("closed_form", "reference") if getattr(self, name) is not None)
+        moments = ("mean", "variance", "independent", *optional)
         for name, axes in (*((name, "[M]") for name in moments), ("returns", "[M, n, 2]")):
             real = arrays.floats(name, getattr(self, name), axes, SettingsError)
             arrays.refuse_where(~np.isfinite(real), real, name, "give finite numbers", _at_gap, SettingsError)
@@ -117,19 +119,23 @@ class Calibration(arrays.FrozenArrays, Tabulated, Savable, Reportable):
             raise SettingsError(
                 f"The records have {counts} rollouts per gap. Use the same number, or cut all returns to {lengths[0]}."
             )
-        formulas = [part.closed_form for part in parts if part.closed_form is not None]
-        if len(formulas) not in (0, len(parts)):
-            raise SettingsError(
-                f"{len(formulas)} of {len(parts)} records have a closed form. Give it to all of them, or omit it "
-                "with dataclasses.replace(record, closed_form=None)."
-            )
+        optional: dict[str, Any] = {}
+        for name in ("closed_form", "reference"):
+            given = [getattr(part, name) for part in parts if getattr(part, name) is not None]
+            if len(given) not in (0, len(parts)):
+                raise SettingsError(
+                    f"{len(given)} of {len(parts)} records have a {name}. Give it to all of them, or omit it with "
+                    f"dataclasses.replace(record, {name}=None)."
+                )
+            if given:
+                optional[name] = np.concatenate(given)
         before = np.cumsum([0, *(part.states for part in parts)])
         names = ("first", "second", "mean", "variance", "independent", "returns")
         stacked = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
         return cls(
             state=np.concatenate([part._place + start for part, start in zip(parts, before[:-1], strict=True)]),
             seed=tuple(dict.fromkeys(seed for part in parts for seed in part.seeds)),
-            closed_form=np.concatenate(formulas) if formulas else None,
+            **optional,
             **stacked,
         )
 
@@ -230,15 +236,16 @@ class Calibration(arrays.FrozenArrays, Tabulated, Savable, Reportable):
         """Score gain of the learned variances k over one constant c, in nats: mean of ½(ln(c/k) + s²/c − s²/k).
 
         For normal gaps this is the gain in log-likelihood per rollout. For any distribution it is a proper score, so
-        the noise of the simulated variances s² cancels in the difference. c is the mean of s², the best constant for
-        these states, so no constant has a gain above 0. A k below c/100 counts as c/100. Interval: studentised
-        bootstrap over states.
+        the noise of the simulated variances s² cancels in the difference. c is the `reference` of the gap, if there is
+        one; otherwise the mean of s², the best constant for these states, so that no constant has a gain above 0. A k
+        or c below a hundredth of the mean of s² counts as that. Interval: studentised bootstrap over states.
         """
         best = float(self.simulated_variance.mean())
         if best == 0:
             return bootstrap.UNKNOWN
         learned, simulated = np.maximum(self.variance / best, 0.01), self.simulated_variance / best
-        gain = (simulated - simulated / learned - np.log(learned)) / 2
+        constant = np.ones(1) if self.reference is None else np.maximum(self.reference / best, 0.01)
+        gain = (simulated / constant - simulated / learned - np.log(learned / constant)) / 2
         return self._over_states.quotient(gain, np.ones(self.gaps))
 
     @cached_property
@@ -339,7 +346,7 @@ class Calibration(arrays.FrozenArrays, Tabulated, Savable, Reportable):
 
     def to_xarray(self) -> xarray.Dataset:
         """Learned moments and simulated returns of each gap."""
-        names = ("state", "first", "second", "mean", "variance", "independent", "closed_form")
+        names = ("state", "first", "second", "mean", "variance", "independent", "closed_form", "reference")
         own = {name: (("gap",), getattr(self, name)) for name in names if getattr(self, name) is not None}
         found: xarray.Dataset = labelled_arrays().Dataset(
             own | {"returns": (("gap", "rollout", "alternative"), self.returns)},

@@ -24,7 +24,7 @@ from jmdp.show.reports.page import (
 )
 
 if TYPE_CHECKING:
-    from jmdp.methods.neural_gram import LearnedEvaluation
+    from jmdp.methods.learned.learned_result import LearnedResult
 
 _WORDS = {
     "ratio": "variances: learned / simulated, summed over gaps (1 is perfect)",
@@ -41,12 +41,10 @@ _WORDS = {
     "mean_reliability": "the same for a second simulation",
     "mean_error": "means: root mean square error beyond noise, in units of return",
 }
-_NO_CERTIFICATE = "There is no certificate: predictions of the network in a single state are estimates, no interval."
-_STRICTER = "The held-out states also decide when training stops: calibrate with another seed for a stricter test."
 _RATIOS = ("ratio", "independent_ratio", "closed_form_ratio")
 
 
-def page(result: LearnedEvaluation | Calibration, command: str | None = None) -> Page:
+def page(result: LearnedResult | Calibration, command: str | None = None) -> Page:
     """The page of a learned evaluation, or of a calibration alone."""
     if isinstance(result, Calibration):
         return Page(
@@ -57,8 +55,7 @@ def page(result: LearnedEvaluation | Calibration, command: str | None = None) ->
             **_judged(result),
         )
     e, c = result, result.calibration
-    updates = int(e.learning.updates[-1]) if e.learning.updates.size else 0
-    trained = f"Trained with {updates:,} updates, seed {getattr(e.method, 'seed', None)}"
+    trained = f"{e.effort}, seed {getattr(e.method, 'seed', None)}"
     simulator, policy = short(e.simulator, 200), short(e.actor, 200)
     ended = sentence(e.outcome.value)
     judged: dict[str, Any] = {"verdict": ended, "found": [], "trust": []} if c is None else _judged(c)
@@ -67,15 +64,15 @@ def page(result: LearnedEvaluation | Calibration, command: str | None = None) ->
         ("Policy", name(policy)),
         ("Shared randomness", coupling_words(e.coupling, "actions")),
         ("Returns", f"discount {e.discount:g}; simulated over {e.horizon:,} steps"),
-        ("Network", short(e.method, 600)),
+        ("Method", short(e.method, 600)),
         ("Training", trained),
         *judged["found"],
     ]
-    judged["trust"] = [_NO_CERTIFICATE, *judged["trust"], *([] if c is None else [_STRICTER])]
+    judged["trust"] = [*e.caveats, *judged["trust"]]
     asked = settings(coupling=e.coupling, method=e.method, discount=e.discount)
     return Page(
         kind="Learned evaluation",
-        question=f"Can a network predict how the returns of {e.actions.size} actions of {short_name(simulator)} differ "
+        question=f"Can a method predict how the returns of {e.actions.size} actions of {short_name(simulator)} differ "
         "in any state, with the same randomness?",
         sampling=f"{trained}. " + ("No states were held out: estimates, no interval" if c is None else _sampled(c)),
         no_figure="No states were held out, so there is nothing to compare with. Use calibrate(seed=…).",
@@ -112,7 +109,7 @@ def _judged(c: Calibration) -> dict[str, Any]:
 
 
 def _calibrated(c: Calibration, command: str | None) -> Again:
-    given = [("learned", "a LearnedEvaluation: jmdp.evaluate(…, method=jmdp.NeuralGram(…))")]
+    given = [("learned", "a LearnedResult: jmdp.evaluate(…, method=jmdp.LearnedMoments(…))")]
     seed = settings(seed=c.seeds[0])
     if len(c.seeds) > 1:
         given.append(("seed", f"one of {', '.join(map(str, c.seeds))}, whose records were joined"))

@@ -85,6 +85,7 @@ _MODULES = {
     "RunComparisons": "comparison_page",
     "Comparison": "comparison_page",
     "LearnedEvaluation": "learned_page",
+    "RegressedEvaluation": "learned_page",
     "Calibration": "learned_page",
     "Study": "study_page",
     "Review": "review_page",

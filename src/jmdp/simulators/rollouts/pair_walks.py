@@ -10,9 +10,9 @@ Blocks of paired rollouts, simulated by a pool and joined in order.
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -108,6 +108,29 @@ def paired_actions(simulator: Simulator, coupling: Coupling) -> Labels:
     return simulator.actions
 
 
+def states_of_episodes(
+    simulator: Simulator, actor: Actor, root: Shock, count: int, spacing: int, within: int
+) -> list[Any]:
+    """States along episodes of the policy, `spacing` steps apart, the first after fewer than `within` random steps."""
+    found: list[Any] = []
+    state, episode, age = simulator.start(root.derived(b"start")), 0, 0
+    skip = int(root.generator().integers(within))
+    for t in itertools.count():
+        go = simulator.advance
+        if t >= skip and (t - skip) % spacing == 0:
+            found.append(state)
+            go = simulator.step  # rollouts start in this state
+            if len(found) == count:
+                break
+        (action,) = actor.act([simulator.observe(state)], [root.derived(b"policy", t)])
+        step = finite_step(simulator, go(state, action, root.derived(b"environment", t)), action, age)
+        state, age = step.state, age + 1
+        if step.terminated:
+            episode, age = episode + 1, 0
+            state = simulator.start(root.derived(b"start", episode))
+    return found
+
+
 _Row = tuple[int, Any, list[int]]
 """Visit, state and pair of actions at the start of a rollout."""
 _PolicyRequest = tuple[int, int, Any, Shock]
@@ -121,7 +144,8 @@ class _BlockOfWalks:
 
     def run(self) -> PairWalks:
         choose = self._root.derived(b"actions").generator()
-        starts = self._starts()
+        plan, root = self._plan, self._root.derived(b"starts")
+        starts = states_of_episodes(self._simulator, self._actor, root, plan.visits, plan.spacing, plan.spacing)
         return self.walks_from(starts, [choose.choice(self._actions.size, 2, replace=False).tolist() for _ in starts])
 
     def walks_from(self, starts: Sequence[Any], actions: Sequence[Sequence[int]]) -> PairWalks:
@@ -129,7 +153,7 @@ class _BlockOfWalks:
         rows: list[_Row] = []
         for visit, (state, pair) in enumerate(zip(starts, actions, strict=True)):
             rows += [(visit, state, list(pair))] * self._plan.repeats
-        first = _numbers(self._simulator, self._simulator.observe(starts[0]))
+        first = numbers_of(self._simulator, self._simulator.observe(starts[0]))
         N, L = len(rows), self._plan.length
         self.observation = np.zeros((N, L + 1, 2, *first.shape), first.dtype)
         self.action, self.reward = np.zeros((N, L + 1, 2), np.int64), np.zeros((N, L, 2))
@@ -140,27 +164,6 @@ class _BlockOfWalks:
             self._walk(rows[start : start + together], start)
         visits = np.array([visit for visit, _, _ in rows])
         return PairWalks(self.observation, self.action, self.reward, self.ended, self.same, visits)
-
-    def _starts(self) -> list[Any]:
-        """States along episodes of the policy, `spacing` steps apart, the first after a random number of steps."""
-        root, plan, simulator = self._root.derived(b"starts"), self._plan, self._simulator
-        found: list[Any] = []
-        state, episode, age = simulator.start(root.derived(b"start")), 0, 0
-        skip = int(root.generator().integers(plan.spacing))
-        for t in count():
-            go = simulator.advance
-            if t >= skip and (t - skip) % plan.spacing == 0:
-                found.append(state)
-                go = simulator.step  # rollouts start in this state
-                if len(found) == plan.visits:
-                    break
-            (action,) = self._actor.act([simulator.observe(state)], [root.derived(b"policy", t)])
-            step = finite_step(simulator, go(state, action, root.derived(b"environment", t)), action, age)
-            state, age = step.state, age + 1
-            if step.terminated:
-                episode, age = episode + 1, 0
-                state = simulator.start(root.derived(b"start", episode))
-        return found
 
     def _walk(self, rows: list[_Row], first: int) -> None:
         """Simulate some rollouts in lockstep, so that the policy is called on batches."""
@@ -213,7 +216,7 @@ class _BlockOfWalks:
         seen = self._simulator.observe(state)
         stored = self.observation
         known = type(seen) is np.ndarray and seen.dtype == stored.dtype  # the usual case, in a check of every step
-        array = seen if known else _numbers(self._simulator, seen)
+        array = seen if known else numbers_of(self._simulator, seen)
         if array.shape != stored.shape[3:] or not (known or np.can_cast(array.dtype, stored.dtype)):
             raise SimulatorError(
                 f"{self._simulator!r} returned observations of {stored.dtype} and shape {stored.shape[3:]} first, then "
@@ -229,16 +232,20 @@ def _alike(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
     return bool((one == other).all())
 
 
-def _numbers(simulator: Simulator, seen: Any) -> npt.NDArray[Any]:
-    """Observation as an array of numbers."""
-    if not isinstance(seen, (dict, tuple)):
+def numbers_of(simulator: Simulator, seen: Any) -> npt.NDArray[Any]:
+    """Observation as an array of numbers; those of a dict or a tuple one after another."""
+    if isinstance(seen, (dict, tuple)):
+        parts = [numbers_of(simulator, part) for part in (seen.values() if isinstance(seen, dict) else seen)]
+        if parts:
+            return np.concatenate([part.ravel() for part in parts]).astype(np.float64)
+    else:
         with contextlib.suppress(ValueError):  # lists of different lengths
             array = numpy_of(seen)
             if array.dtype.kind in "biuf":
                 return array
     raise SimulatorError(
         f"{simulator!r} returned an observation of type {type(seen).__name__}. Observations must be arrays of numbers, "
-        "the input of an encoder. Flatten them in observe(), or with gymnasium.wrappers.FlattenObservation."
+        "or dicts or tuples of them. Convert them in observe(), or with a wrapper of the environment."
     )
 
 
