@@ -15,7 +15,6 @@ pytest.importorskip("h5netcdf")
 import xarray
 
 import jmdp
-from jmdp.methods.learned import RegressedEvaluation
 from jmdp.errors import FileError, SettingsError, SimulatorError, UnavailableError
 from jmdp.files import evaluations as saved_evaluations
 from jmdp.files import netcdf
@@ -23,6 +22,7 @@ from jmdp.files.evaluations import saved_samples
 from jmdp.files.schema import VERSION
 from jmdp.files.types import WrongFieldError
 from jmdp.files.version_1 import upgraded
+from jmdp.methods.learned import RegressedEvaluation
 from registry.results import CASE, SAVED, Case, Choices, Walk, kinds, made, saved
 
 UP, DOWN = CASE.policies.values()
