@@ -108,7 +108,7 @@ BUGS = [
         instead("0 if self.same[n, t] else b", "0"), WALKS_TWIN),
     Bug("branches of a pair share no randomness", "_BlockOfWalks._step", instead("0 if self.same[n, t] else b", "b"),
         WALKS + "test_discounted_sums_have_the_exact_moments[Local(policy_luck='independent')]"),
-    Bug("walks change their start state", "_BlockOfWalks._starts", instead("simulator.step", "simulator.advance"),
+    Bug("walks change their start state", "states_of_episodes", instead("simulator.step", "simulator.advance"),
         WALKS_TWIN),
     # Checks of simulators.
     Bug("simulators of users are not checked", "check_before_sampling", result("True"),

@@ -11,8 +11,9 @@ import pytest
 
 import jmdp
 from jmdp.errors import CouplingError, LabelError, ModelError, SettingsError, UnavailableError
+from jmdp.methods.learned.learned_result import judged
 from jmdp.methods.neural_gram.encoders import MLP, OneHot
-from jmdp.methods.neural_gram.learned_evaluation import LearnedEvaluation, Lookahead, judged
+from jmdp.methods.neural_gram.learned_evaluation import LearnedEvaluation, Lookahead
 from jmdp.methods.neural_gram.neural_gram import NeuralGram
 from jmdp.results.calibration import Judgement
 from jmdp.results.certificate import Outcome
