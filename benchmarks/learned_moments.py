@@ -19,6 +19,7 @@ import numpy as np
 
 import jmdp
 from jmdp.base.luck import Shock
+from jmdp.methods.learned import RegressedEvaluation
 from jmdp.results.calibration import Calibration
 
 _STATES = 160
@@ -86,7 +87,7 @@ def _pendulum() -> Problem:
 
     torques = np.array([[-2.0], [0.0], [2.0]], np.float32)
     env = gymnasium.make("Pendulum-v1")
-    listed = gymnasium.wrappers.TransformAction(env, lambda a: torques[a], gymnasium.spaces.Discrete(3))
+    listed: Any = gymnasium.wrappers.TransformAction(env, lambda a: torques[a], gymnasium.spaces.Discrete(3))
     return Problem(listed, "uniform", 0.95)
 
 
@@ -126,6 +127,9 @@ def measured(name: str, seed: int, pool: int | None) -> dict[str, Any]:
         problem.simulator, problem.policy, jmdp.Synchronous(), jmdp.LearnedMoments(seed=seed, pool=pool),
         discount=problem.discount, throw=False, progress=False,
     )  # fmt: skip
+    assert isinstance(learned, RegressedEvaluation)
+    assert learned.calibration is not None
+    own = learned.calibration
     seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu
     rollouts, truth = 24, None
     while truth is None or (_noise(truth) > _PRECISION and rollouts <= _MOST_ROLLOUTS):
@@ -141,8 +145,8 @@ def measured(name: str, seed: int, pool: int | None) -> dict[str, Any]:
         "rank ceiling": _plain(truth.rank_ceiling),
         "mean R²": _plain(truth.mean_gain),
         "variation": learned.variation,
-        "own ratio": _plain(learned.calibration.ratio),
-        "own gain": _plain(learned.calibration.variance_gain),
+        "own ratio": _plain(own.ratio),
+        "own gain": _plain(own.variance_gain),
         "noise": _noise(truth),
         "rollouts": truth.rollouts,
         "states": learned.states,

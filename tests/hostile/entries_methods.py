@@ -73,6 +73,7 @@ ENTRIES = [
         for name, entry in METHODS.items()
         if entry.contract is not None
     ),
+    Entry("LearnedMoments", jmdp.LearnedMoments, lambda rng: {**METHODS["LearnedMoments"].settings}),
     Entry("NeuralGram", jmdp.NeuralGram, lambda rng: {**METHODS["NeuralGram"].settings, "path": "x"}),
     method(
         "LinearProjected: samples", lambda rng: {"samples": 50, "seed": 3}, projected, amounts=frozenset({"samples"})
