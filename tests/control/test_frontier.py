@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import jmdp
-from jmdp.control.shadow import Problem, Utility
+from jmdp.control.shadow import TAIL, Problem, Utility
+from jmdp.errors import UnavailableError
 from reference.shadow_histories import Histories
 
 
@@ -78,6 +79,23 @@ def test_brackets_contain_the_truth_with_a_discount(seeds):
     found = {seed: misses(seed, discounted=True) for seed in seeds}
     assert {seed: wrong for seed, (wrong, _) in found.items() if wrong} == {}
     assert np.median([width for _, widths in found.values() for width in widths]) < 0.01  # gaps are about 1
+
+
+@pytest.mark.parametrize("seeds", [range(12), pytest.param(range(12, 160), marks=pytest.mark.long)])
+@pytest.mark.parametrize("discounted", [False, True])
+def test_the_worst_outcomes_against_all_policies(seeds, discounted):
+    """The value of every point contains the best of all policies; without a discount it is the best one."""
+    for seed in seeds:
+        model, given = random_case(seed, discounted=discounted)
+        found = jmdp.frontier(model, **given, objective="cvar", weights=[0.5, 4.0])
+        truth = Histories(Problem(model, **given))
+        for point in found.points[1:]:
+            best = truth.best_tail(Fraction(point.weight), TAIL)
+            assert contains(point.value, best), (seed, point.weight, float(best), point.value)
+            if not discounted:
+                assert point.value.high - point.value.low < 1e-7
+        with pytest.raises(UnavailableError, match="has no hull"):
+            found.gain_at(0.0)
 
 
 def test_the_figure_shows_all_policies_in_both_models():

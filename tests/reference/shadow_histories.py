@@ -95,6 +95,46 @@ class Histories:
             max((every @ np.array([int(x * common) for x in shares], object)).tolist()), self.whole * common
         )
 
+    def best_tail(self, weight, tail):
+        """Largest E[G] + weight × mean of the worst share `tail` of G, of all policies."""
+        found, tail = None, Fraction(tail)
+        for q in sorted(self._gaps()):
+            # Multiplied by the denominators, so that all numbers are integers.
+            slope, common = weight / tail, (weight / tail).denominator * weight.denominator
+            one = self._largest(lambda g, q=q, slope=slope, c=common: int(c * (g - slope * max(0, q - g))))
+            value = Fraction(one, common * self.whole) + weight * q
+            found = value if found is None else max(found, value)
+        return found * self.unit
+
+    def _gaps(self):
+        """All values of the gap, of all policies, in units."""
+        found = set()
+
+        def follow(h, s, t, g):
+            if h == self.steps:
+                found.add(g + self._final[s] - self._final[t])
+                return
+            for a in range(self.problem.model.shape[2]):
+                for _, n, m, d in self._following(h, s, t, a):
+                    follow(h + 1, n, m, g + d)
+
+        for s, _ in self._starts:
+            follow(0, s, s, 0)
+        return found
+
+    def _largest(self, utility):
+        """Largest mean of a utility of the gap in units, in shares."""
+
+        def best(h, s, t, g):
+            if h == self.steps:
+                return utility(g + self._final[s] - self._final[t])
+            return max(
+                sum(share * best(h + 1, n, m, g + d) for share, n, m, d in self._following(h, s, t, a))
+                for a in range(self.problem.model.shape[2])
+            )
+
+        return sum(share * best(0, s, s, 0) for s, share in self._starts)
+
     def largest_gains(self, every, scale):
         """Largest mean for each shortfall + scale × chance, the latter as a float."""
         found = {}

@@ -6,6 +6,7 @@ under the same scenarios. Between points lie coins: one toss before the first st
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,8 +20,8 @@ from jmdp.base.interval import Estimate
 from jmdp.base.machine import cores, interruptible
 from jmdp.base.rounding import share_of_cases
 from jmdp.base.settings import choice, listed, number, real_number, short
-from jmdp.control.shadow import Problem, Statistics, Utility
-from jmdp.errors import SettingsError
+from jmdp.control.shadow import TAIL, Problem, ShadowActions, Statistics, Utility
+from jmdp.errors import SettingsError, UnavailableError
 from jmdp.results.result import Tabulated, figure
 from jmdp.results.text import indented, lines, paragraphs, shown
 
@@ -33,6 +34,12 @@ _WEIGHTS = 19
 """Default number of positive weights."""
 
 _MOST_WEIGHTS = 10_000
+
+_TAIL_WEIGHTS = (0.1, 0.3, 1.0, 3.0, 10.0)
+"""Default weights of the worst 5%, which have the unit of the gain."""
+
+_MOST_QUANTILES = 400
+"""Quantiles of the gap for which a programme is solved, for each weight of the worst 5%."""
 
 _EMPHASIS = 10.0
 """How much more "shortfall and chance" weighs the chance, where both are measured in those of the largest gain."""
@@ -48,6 +55,7 @@ class Point:
     weight: float
     statistics: Statistics
     value: Estimate  # E[G] − weight × risk: its own is at least `low`, and that of all policies at most `high`
+    # For "cvar" it is E[G] + weight × mean of the worst 5% of G.
     under: Statistics | None = None  # the same policy in the second model
 
 
@@ -56,7 +64,8 @@ class Frontier(Tabulated):
     """Policies between an incumbent and the time-dependent optimum, and what each gains and risks.
 
     The risk is the shortfall E[max(0, −G)], to which `chance_weight` × P(G < 0) is added. `hull` needs a coin before
-    the first step. No policy has a gain above the upper end of `gain_at(risk)`.
+    the first step. No policy has a gain above the upper end of `gain_at(risk)`. If the objective is "cvar", the risk is
+    the mean loss in the worst 5%, and there is no hull: the worst 5% of a coin are not those of its sides.
     """
 
     _index: ClassVar = ("policy",)
@@ -76,12 +85,16 @@ class Frontier(Tabulated):
         return self.points[0]
 
     def risk(self, of: Statistics) -> float:
-        """Shortfall, and the weighted chance of being worse."""
+        """Shortfall, and the weighted chance of being worse; or the mean loss in the worst 5%."""
+        if self.objective == "cvar":
+            return -float(of.worst)
         return float(of.shortfall) + self.chance_weight * float(of.chance)
 
     @cached_property
     def hull(self) -> Floats:
         """Corners [n, 2] of the largest gain by risk, from the incumbent (0, 0) to the optimum, with coins between."""
+        if self.objective == "cvar":
+            raise UnavailableError('A frontier of the worst 5% has no hull. Use objective="shortfall".')
         found = sorted({(0.0, 0.0), *((self.risk(one.statistics), float(one.statistics.gain)) for one in self.points)})
         corners: list[tuple[float, float]] = []
         for x, y in found:
@@ -125,6 +138,12 @@ class Frontier(Tabulated):
         first = f"The best policy gains {shown(best.gain)} over the incumbent"
         if risk <= self.tie_tolerance:
             return f"{first} and is never worse: there is no trade-off."
+        if self.objective == "cvar":
+            safe = max(self.points, key=lambda one: float(one.statistics.worst)).statistics
+            return (
+                f"{first}; the worst 5% lose {shown(-best.worst)} on average. The policy with the best worst 5% gains "
+                f"{shown(safe.gain)}, and there they {_earned(safe.worst)}."
+            )
         kept = float(self.gain_at(risk / 2)) / gain
         name = "shortfall" if not self.chance_weight else "risk"
         said = (
@@ -150,6 +169,10 @@ class Frontier(Tabulated):
     def plot(self) -> Figure:
         """Draw `jmdp.plots.frontier_chart`: gain against risk."""
         return figure("frontier_chart", self)
+
+
+def _earned(worst: Estimate) -> str:
+    return f"lose {shown(-worst)}" if worst < 0 else f"gain {shown(worst)}"
 
 
 _COIN = 0.55
@@ -191,15 +214,17 @@ def frontier(
     starts
         Distribution of the start state: probabilities [S], {state: probability} or a list of equally likely states.
     objective
-        "shortfall": E[max(0, −G)]. "shortfall and chance": P(G < 0) too, which alone would reward gambles.
+        "shortfall": E[max(0, −G)]. "shortfall and chance": P(G < 0) too, which alone would reward gambles. "cvar": the
+        mean of the worst 5% of G, which takes a programme for each of up to 400 quantiles of G.
     weights
-        Weights ≥ 0 of the risk. Default: 19 from small to large; the largest gain (weight 0) is always included.
+        Weights ≥ 0 of the risk. Default: 19 from small to large, 5 for "cvar"; the largest gain (weight 0) is always
+        included.
     tie_tolerance
         Gaps of at most this size count as 0. Default: 10⁻⁹ of the largest reward.
     under
         A second model, such as one with a larger demand, in which the same policies are evaluated.
     """
-    asked = choice("objective", objective, ("shortfall", "shortfall and chance"))
+    asked = choice("objective", objective, ("shortfall", "shortfall and chance", "cvar"))
     problem = Problem(
         model, incumbent, horizon=horizon, terminal_value=terminal_value, discount=discount, starts=starts,
         tie_tolerance=tie_tolerance, coupling=coupling,
@@ -213,16 +238,21 @@ def frontier(
         )  # fmt: skip
     best, _ = solved(problem, Utility())
     if chosen is None:
-        chosen = default_weights(best)
+        chosen = [*_TAIL_WEIGHTS] if asked == "cvar" else default_weights(best)
     scale = chance_scale(best) if asked == "shortfall and chance" else 0.0
     largest = float(best.gain)
 
     def point(weight: float) -> Point:
-        utility = Utility(weight, weight * scale)
-        policy = problem.solve(utility)
-        found = problem.statistics(policy, largest / 10)
-        high = problem.upper_value(utility, policy)
-        low = found.gain.low - weight * found.shortfall.high - weight * scale * found.chance.high
+        if asked == "cvar" and weight:
+            policy, high = safest(problem, weight)
+            found = problem.statistics(policy, largest / 10)
+            low = found.gain.low + weight * found.worst.low
+        else:
+            utility = Utility(weight, weight * scale)
+            policy = problem.solve(utility)
+            found = problem.statistics(policy, largest / 10)
+            high = problem.upper_value(utility, policy)
+            low = found.gain.low - weight * found.shortfall.high - weight * scale * found.chance.high
         low = min(low, high)
         value = Estimate(min(max(policy.value, low), high), low, high)
         other = None if second is None else second.statistics(policy, largest / 10)
@@ -240,6 +270,25 @@ def frontier(
         exact=problem.exact,
         tie_tolerance=problem.tie_tolerance,
     )
+
+
+def safest(problem: Problem, weight: float) -> tuple[ShadowActions, float]:
+    """The policy that maximises E[G] + weight × mean of the worst 5%, and an upper bound for all policies.
+
+    The mean of the worst share α is the largest q − E[max(0, q − G)]/α of all q, reached at a value of G (Rockafellar
+    & Uryasev 2000). For each q the rest is a utility. Between values q that are d apart it grows by at most d.
+    """
+    least, most = (int(f(x[0])) for f, x in ((np.min, problem.down.least), (np.max, problem.up.most)))
+    apart = max(1, math.ceil((most - least) / _MOST_QUANTILES))
+    best, high = None, -math.inf
+    for kink in range(least, most + apart, apart):
+        utility, level = Utility(weight / TAIL, kink=kink), weight * kink * problem.cell
+        policy = problem.solve(utility)
+        if best is None or policy.value + level > best[0]:
+            best = policy.value + level, policy
+        high = max(high, problem.upper_value(utility, policy) + level)
+    assert best is not None
+    return best[1], high + weight * (apart - 1) * problem.cell
 
 
 def solved(problem: Problem, utility: Utility) -> tuple[Statistics, Any]:

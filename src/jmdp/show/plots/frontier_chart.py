@@ -23,14 +23,17 @@ def frontier_chart(frontier: Frontier, *, title: str | None = None) -> Figure:
     check_drawn("frontier", frontier, Frontier, title)
     figure, ((axes,),) = new_figure(size=(WIDTH, 3.9))
     own = [one.statistics for one in frontier.points]
-    corners = frontier.hull
-    axes.plot(
-        corners[:, 0], corners[:, 1], color=COLOURS[0], linewidth=1.2, zorder=2, label="with one coin at the start"
-    )
-    ends = corners[[0, -1]]
-    axes.plot(
-        ends[:, 0], ends[:, 1], color=GREY, linestyle="--", linewidth=1, zorder=1, label="coin: incumbent or best"
-    )
+    best = frontier.optimum.statistics
+    ends = np.array([(0.0, 0.0), (frontier.risk(best), float(best.gain))])
+    if frontier.objective != "cvar":
+        corners = frontier.hull
+        ends = corners[[0, -1]]
+        axes.plot(
+            corners[:, 0], corners[:, 1], color=COLOURS[0], linewidth=1.2, zorder=2, label="with one coin at the start"
+        )
+        axes.plot(
+            ends[:, 0], ends[:, 1], color=GREY, linestyle="--", linewidth=1, zorder=1, label="coin: incumbent or best"
+        )
     axes.plot(
         [frontier.risk(x) for x in own], [float(x.gain) for x in own], "o", color=COLOURS[0], markersize=5, zorder=3
     )
@@ -41,13 +44,14 @@ def frontier_chart(frontier: Frontier, *, title: str | None = None) -> Figure:
             markersize=5, markerfacecolor="none", label="same policies, second model",
         )  # fmt: skip
     _mark(axes, (0.0, 0.0), "incumbent", (8, -4))
-    _mark(axes, (float(corners[-1, 0]), float(corners[-1, 1])), "largest gain", (-6, 12))
+    _mark(axes, (float(ends[-1, 0]), float(ends[-1, 1])), "largest gain", (-6, 12))
     axes.axhline(0, color="#cccccc", linewidth=0.8, zorder=0)
-    axes.set_xlabel("shortfall" if not frontier.chance_weight else _risk(frontier), fontsize=SMALL)
+    axes.set_xlabel(_risk(frontier), fontsize=SMALL)
     axes.set_ylabel("gain over the incumbent", fontsize=SMALL)
     axes.tick_params(labelsize=SMALL)
     axes.margins(0.08)
-    axes.legend(fontsize=SMALL, frameon=False, loc="lower right")
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(fontsize=SMALL, frameon=False, loc="lower right")
     clear_spines(axes)
     axes.set_title(wrapped(_title(frontier) if title is None else title, 62), fontsize=SMALL + 1, loc="left")
     return figure
@@ -64,12 +68,16 @@ def _mark(axes: Axes, at: tuple[float, float], text: str, offset: tuple[int, int
 
 
 def _risk(frontier: Frontier) -> str:
+    if frontier.objective == "cvar":
+        return "mean loss in the worst 5%"
+    if not frontier.chance_weight:
+        return "shortfall"
     return f"shortfall + {frontier.chance_weight:.3g} × chance of being worse"
 
 
 def _title(frontier: Frontier) -> str:
     best, half = frontier.optimum.statistics, frontier.risk(frontier.optimum.statistics) / 2
-    if not float(best.gain) > 0 or half <= 0:
+    if frontier.objective == "cvar" or not float(best.gain) > 0 or half <= 0:
         return frontier.answer
     kept = float(np.interp(half, frontier.hull[:, 0], frontier.hull[:, 1])) / float(best.gain)
     return f"Half of the risk keeps {kept:.0%} of the gain; a coin keeps 50%"
