@@ -98,6 +98,19 @@ def test_the_worst_outcomes_against_all_policies(seeds, discounted):
             found.gain_at(0.0)
 
 
+def test_the_worst_outcomes_of_an_inventory():
+    """Of 2,711 values that the gap can have, those that were not tried are no better."""
+    world = jmdp.worlds.inventory(10)
+    found = jmdp.frontier(
+        world.model, world.policies["base_stock"], horizon=20, terminal_value=2.0 * np.arange(11), discount=1,
+        starts=world.start, objective="cvar", weights=[1.0, 10.0],
+    )  # fmt: skip
+    assert found.width < 1e-5
+    gain, worst = found.points[1].statistics.gain, found.points[1].statistics.worst
+    assert gain + worst > found.optimum.statistics.gain + found.optimum.statistics.worst + 1
+    assert found.points[2].statistics.gain == 0  # as safe as the incumbent
+
+
 def test_the_figure_shows_all_policies_in_both_models():
     pytest.importorskip("matplotlib")
     model, given = random_case(1)

@@ -6,11 +6,12 @@ under the same scenarios. Between points lie coins: one toss before the first st
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from heapq import heapify, heappop, heappush
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -35,11 +36,11 @@ _WEIGHTS = 19
 
 _MOST_WEIGHTS = 10_000
 
-_TAIL_WEIGHTS = (0.1, 0.3, 1.0, 3.0, 10.0)
+_TAIL_WEIGHTS = (0.1, 0.3, 1.0, 3.0)
 """Default weights of the worst 5%, which have the unit of the gain."""
 
 _MOST_QUANTILES = 400
-"""Quantiles of the gap for which a programme is solved, for each weight of the worst 5%."""
+"""Quantiles of the gap for which a programme is solved at most, for each weight of the worst 5%."""
 
 _EMPHASIS = 10.0
 """How much more "shortfall and chance" weighs the chance, where both are measured in those of the largest gain."""
@@ -139,10 +140,11 @@ class Frontier(Tabulated):
         if risk <= self.tie_tolerance:
             return f"{first} and is never worse: there is no trade-off."
         if self.objective == "cvar":
-            safe = max(self.points, key=lambda one: float(one.statistics.worst)).statistics
+            better = [one.statistics for one in self.points if float(one.statistics.gain) > self.tie_tolerance]
+            safe = max(better, key=lambda one: float(one.worst))
             return (
-                f"{first}; the worst 5% lose {shown(-best.worst)} on average. The policy with the best worst 5% gains "
-                f"{shown(safe.gain)}, and there they {_earned(safe.worst)}."
+                f"{first}; the worst 5% lose {shown(-best.worst)} on average. Of the policies that gain, the "
+                f"one with the best worst 5% gains {shown(safe.gain)}, and there they {_earned(safe.worst)}."
             )
         kept = float(self.gain_at(risk / 2)) / gain
         name = "shortfall" if not self.chance_weight else "risk"
@@ -217,7 +219,7 @@ def frontier(
         "shortfall": E[max(0, −G)]. "shortfall and chance": P(G < 0) too, which alone would reward gambles. "cvar": the
         mean of the worst 5% of G, which takes a programme for each of up to 400 quantiles of G.
     weights
-        Weights ≥ 0 of the risk. Default: 19 from small to large, 5 for "cvar"; the largest gain (weight 0) is always
+        Weights ≥ 0 of the risk. Default: 19 from small to large, 4 for "cvar"; the largest gain (weight 0) is always
         included.
     tie_tolerance
         Gaps of at most this size count as 0. Default: 10⁻⁹ of the largest reward.
@@ -276,19 +278,45 @@ def safest(problem: Problem, weight: float) -> tuple[ShadowActions, float]:
     """The policy that maximises E[G] + weight × mean of the worst 5%, and an upper bound for all policies.
 
     The mean of the worst share α is the largest q − E[max(0, q − G)]/α of all q, reached at a value of G (Rockafellar
-    & Uryasev 2000). For each q the rest is a utility. Between values q that are d apart it grows by at most d.
+    & Uryasev 2000). For each q the rest is a utility. As a function of q, the value of the best policy grows by at
+    most `weight` and falls by at most weight × (1/α − 1) per unit. So intervals between values q that were tried are
+    bounded, and those with the highest bounds are halved, until none can hold a better q.
     """
-    least, most = (int(f(x[0])) for f, x in ((np.min, problem.down.least), (np.max, problem.up.most)))
-    apart = max(1, math.ceil((most - least) / _MOST_QUANTILES))
-    best, high = None, -math.inf
-    for kink in range(least, most + apart, apart):
-        utility, level = Utility(weight / TAIL, kink=kink), weight * kink * problem.cell
+    rise, fall = weight * problem.cell, weight * (1 / TAIL - 1) * problem.cell  # per cell
+    tried: dict[int, tuple[float, float, ShadowActions]] = {}  # value, upper bound and policy
+
+    def attempt(q: int) -> None:
+        utility = Utility(weight / TAIL, kink=q)
         policy = problem.solve(utility)
-        if best is None or policy.value + level > best[0]:
-            best = policy.value + level, policy
-        high = max(high, problem.upper_value(utility, policy) + level)
-    assert best is not None
-    return best[1], high + weight * (apart - 1) * problem.cell
+        tried[q] = policy.value + rise * q, problem.upper_value(utility, policy) + rise * q, policy
+
+    def interval(low: int, high: int) -> tuple[float, int, int]:
+        left, right = tried[low][1], tried[high][1]
+        crossing = (right - left + fall * (high - low)) / (rise + fall)  # of the two lines, from `low`
+        return -(left + rise * min(max(crossing, 0.0), high - low)), low, high
+
+    least, most = (int(f(x[0])) for f, x in ((np.min, problem.down.least), (np.max, problem.up.most)))
+    ends = sorted({least, min(max(0, least), most), most})
+    for q in ends:
+        attempt(q)
+    best = max(tried.values(), key=lambda one: one[0])
+    left = [interval(*pair) for pair in pairwise(ends)]
+    heapify(left)
+    high = max(one[1] for one in tried.values())
+    while left and -left[0][0] > best[0]:
+        bound, low, above = heappop(left)
+        if above - low <= 1:  # both ends were tried
+            continue
+        if len(tried) >= _MOST_QUANTILES:
+            high = max(high, -bound)
+            break
+        middle = (low + above) // 2
+        attempt(middle)
+        high = max(high, tried[middle][1])
+        best = max(best, tried[middle], key=lambda one: one[0])
+        for pair in ((low, middle), (middle, above)):
+            heappush(left, interval(*pair))
+    return best[2], high
 
 
 def solved(problem: Problem, utility: Utility) -> tuple[Statistics, Any]:
