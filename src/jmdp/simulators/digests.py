@@ -135,7 +135,7 @@ _COMPARED = frozenset({int, float, str, bool, bytes})
 
 @cache
 def _has_attributes_only(kind: Any) -> bool:
-    """Whether the digest of an object of this class is that of its class and its attributes by name."""
+    """Whether `digest_of` reads nothing but the class and the attributes of objects of this class."""
     return has_dictionary_only(kind) and not hasattr(kind, "__array__")
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -33,6 +33,8 @@ from jmdp.errors import JMDPError, SettingsError, SimulatorError, UnavailableErr
 from jmdp.simulators.digests import digest_of, equal_values
 from jmdp.simulators.object_graph import generators_in
 from jmdp.simulators.rollouts.draws import Draws
+
+T = TypeVar("T")
 
 
 class Step(NamedTuple):
@@ -150,12 +152,12 @@ class Simulator(ABC):
         program: Callable[[int, int], Any] | None = _batched("episodes").batched_episodes(self, plan)
         return program
 
-    def unwritten(self) -> bool:
-        """Whether no step has written to what states share, asked after each block of simulations.
+    def in_block(self, simulate: Callable[[], T]) -> T:
+        """Result of a block of simulations, whose states may share what steps do not write to and end with it.
 
-        If one has, the block is simulated again, in which nothing is shared.
+        If a step has written to it, the block is simulated again, and nothing is shared from then on.
         """
-        return True
+        return simulate()
 
     def largest_reward_from(self, state: Any) -> float | None:
         """Largest |reward| that any actions can give from this state on; None if unknown."""

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jmdp
-from jmdp.simulators.adapters.gymnasium import copied, episodes
+from jmdp.simulators.adapters.gymnasium import gymnasium_simulator
 from jmdp.simulators.adapters.gymnasium.cores import SharedTable
 
 WRITE = 40
@@ -67,9 +67,8 @@ GIVEN: dict[str, Any] = {"seed": 2, "samples": 24, "horizon": 60, "discount": 1.
 
 def unshared(call: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> Any:
     with monkeypatch.context() as changed:
-        for module in (copied, episodes):
-            changed.setattr(module, "SharedTable", Unshared)
-        return drawn(call())
+        changed.setattr(gymnasium_simulator, "SharedTable", Unshared)
+        return call()
 
 
 @pytest.mark.parametrize("coupling", [jmdp.Synchronous(), jmdp.Local(), jmdp.Independent()])
@@ -82,7 +81,7 @@ def test_a_written_table_gives_the_results_of_full_copies(
     for _ in range(begun):
         env.step(1)
     compare = partial(jmdp.compare, env, rule, coupling=coupling, **GIVEN)
-    assert drawn(compare()) == unshared(compare, monkeypatch)
+    assert drawn(compare()) == drawn(unshared(compare, monkeypatch))
     assert table() == env.P
 
 
@@ -91,7 +90,7 @@ def test_a_written_table_gives_the_results_of_full_copies(
 def test_policies_with_a_written_table(coupling: jmdp.Coupling, by_state: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     rules = {"by state": by_state, "one": lambda s: 1}
     compare = partial(jmdp.compare_policies, Writer(), rules, coupling=coupling, **GIVEN)
-    assert drawn(compare()) == unshared(compare, monkeypatch)
+    assert drawn(compare()) == drawn(unshared(compare, monkeypatch))
 
 
 def test_workers_that_see_a_write_draw_the_same_samples() -> None:
@@ -116,3 +115,24 @@ def test_a_reset_that_writes_to_the_table_gives_each_episode_its_own() -> None:
     states = [simulator.reset(seed) for seed in (1, 2, 1)]
     one, two, again = (state.saved.core.P[0][0][0] for state in states)
     assert one == again != two
+
+
+def test_states_that_are_kept_have_tables_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tables() -> list[Any]:
+        simulator = jmdp.simulators.GymnasiumSimulator(Writer())
+        jmdp.compare(simulator, rule, state=simulator.reset(0), coupling=jmdp.Local(), **{**GIVEN, "horizon": 20})
+        states = jmdp.simulators.visited_states(simulator, rule, seed=1, count=30, every=7)
+        return [(state.saved.core.s, state.saved.core.P) for state in states]
+
+    found = tables()
+    assert found == unshared(tables, monkeypatch)
+    assert table() in [one for _, one in found]
+    assert any(one != table() for _, one in found)
+
+
+def test_a_review_with_a_written_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    review = partial(
+        jmdp.review, Writer(), rule, method=jmdp.reviews.RolloutValues(8), steps=range(36, 44), horizon=60, seed=1,
+        discount=1.0, progress=False,
+    )  # fmt: skip
+    assert repr(review()) == repr(unshared(review, monkeypatch))

@@ -21,6 +21,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
+from functools import partial
 from itertools import combinations, islice, product
 from typing import Any
 
@@ -170,6 +171,10 @@ class LoggedPlan(EpisodePlan):
 
 def policy_draws(simulator: Simulator, state: Any, action: Any, actor: Actor) -> bool:
     """True if the policy takes different actions under different shocks, in a few states after this action."""
+    return simulator.in_block(partial(_policy_draws, simulator, state, action, actor))
+
+
+def _policy_draws(simulator: Simulator, state: Any, action: Any, actor: Actor) -> bool:
     root = Shock.of_sample(0, 0)
     for t in range(8):
         _, state, terminated = simulator.step(state, action, root.derived(b"environment", t))

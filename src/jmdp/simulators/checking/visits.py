@@ -376,6 +376,13 @@ def quick_check(
     trace = getattr(simulator, "trace", None)  # of a function compiled by JAX, which is pure except while it is traced
     if trace is not None and not _check_trace(simulator, trace, state):
         return True
+    return simulator.in_block(partial(_checked, simulator, state, actions, shared_in_a_state, shared_between_states))
+
+
+def _checked(
+    simulator: Simulator, state: Any, actions: Sequence[Any], shared_in_a_state: bool, shared_between_states: bool
+) -> bool:
+    """`quick_check` of simulators whose steps are called."""
     check = Visits(simulator, actions[:_QUICK_ACTIONS], seed=0)
     order = list(range(len(check.actions)))
     outcomes = check.visit(state, order, thorough=False)

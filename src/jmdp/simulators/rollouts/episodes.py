@@ -124,8 +124,7 @@ def paired_episodes(simulator: Simulator, plan: EpisodePlan, first: int, count: 
     if compiled is not None:
         drawn: EpisodeDraws = compiled(first, count)
         return drawn
-    drawn = _Episodes(simulator, plan, first, count).run()
-    return drawn if simulator.unwritten() else _Episodes(simulator, plan, first, count).run()
+    return simulator.in_block(lambda: _Episodes(simulator, plan, first, count).run())
 
 
 def add_policy_note(error: Exception, actor: Actor, first: int, last: int) -> None:

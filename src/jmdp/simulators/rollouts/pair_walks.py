@@ -87,8 +87,8 @@ class WalkPlan:
 
     def walk(self, simulator: Simulator, actor: Actor, coupling: Coupling, seed: int, block: int) -> PairWalks:
         """Simulate block number `block` of the paired rollouts with this seed."""
-        walks = _BlockOfWalks(simulator, actor, coupling, self, Shock.of_sample(seed, block)).run()
-        return walks if simulator.unwritten() else self.walk(simulator, actor, coupling, seed, block)
+        walks = _BlockOfWalks(simulator, actor, coupling, self, Shock.of_sample(seed, block))
+        return simulator.in_block(walks.run)
 
 
 def paired_actions(simulator: Simulator, coupling: Coupling) -> Labels:

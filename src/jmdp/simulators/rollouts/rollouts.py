@@ -253,14 +253,16 @@ def paired_draws(simulator: Simulator, actor: Actor, plan: RolloutPlan, first: i
     compiled = None if step_by_step else simulator.compiled_draws(actor, plan)
     if compiled is not None:
         return compiled(first, count)
-    usage, rows, parts = Usage(), rollouts_at_once(simulator, len(plan.actions)), []
-    for start in range(first, first + count, rows):
-        samples = range(start, min(start + rows, first + count))
-        roots = [Shock.of_sample(plan.seed, number, usage) for number in samples]
-        parts.append(LockstepRollouts(simulator, actor, plan, roots).run())
-    if not simulator.unwritten():
-        return paired_draws(simulator, actor, plan, first, count)
-    return Draws.joined(parts)
+
+    def simulate() -> Draws:
+        usage, rows, parts = Usage(), rollouts_at_once(simulator, len(plan.actions)), []
+        for start in range(first, first + count, rows):
+            samples = range(start, min(start + rows, first + count))
+            roots = [Shock.of_sample(plan.seed, number, usage) for number in samples]
+            parts.append(LockstepRollouts(simulator, actor, plan, roots).run())
+        return Draws.joined(parts)
+
+    return simulator.in_block(simulate)
 
 
 def rollouts_at_once(simulator: Simulator, branches: int) -> int:
@@ -273,3 +275,8 @@ def enough_steps(discount: float, lost: float) -> int:
     if discount == 0:
         return 1
     return max(1, math.ceil(math.log(lost * (1 - discount)) / math.log(discount)))
+
+
+def reference_steps(discount: float) -> int:
+    """Steps T ≥ 1 with γ^T ≤ 0.01. γ^{2T} ≤ 0.01 would be too short for perfectly correlated rewards."""
+    return 1 if discount == 0 else max(1, math.ceil(math.log(0.01) / math.log(discount)))

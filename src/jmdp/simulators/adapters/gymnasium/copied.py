@@ -72,9 +72,9 @@ class CopyRecipe:
         shared: Container[str],
         known: dict[int, Any],
         memo: Callable[[], dict[int, Any]],
-        shares_table: bool,
+        sharing: bool,
     ) -> None:
-        self.shares_table = shares_table
+        self.sharing = sharing  # whether it was made in a block
         self._kinds, self._memo, self._chain = [type(layer) for layer in chain], memo, chain
         self._templates = [{**vars(layer)} for layer in chain]
         self._inner = [(i, name) for i, layer in enumerate(chain[:-1]) for name in vars(layer) if name == "env"]
@@ -205,12 +205,12 @@ def _restored(env: Any) -> _Copy:
 class CopiedEnvs(EnvSnapshots):
     """Snapshots that are copies. A step copies once; a step with `use_up` modifies its snapshot and copies nothing."""
 
-    def __init__(self, env: Any, global_generators: Callable[[Shock], Any]) -> None:
+    def __init__(self, env: Any, global_generators: Callable[[Shock], Any], table: SharedTable) -> None:
         self._global_generators = global_generators
         self._shock: Shock | None = None  # shock to which the generator is set, if nothing was drawn since
         self.generator: KeyedGenerator = KeyedGenerator.of(bytes(16))
         self._wrappers = StandardWrappers(layers(env))
-        self._table, self._was_reset = SharedTable(), False
+        self._table, self._was_reset = table, False
         self._pristine = self._copy(layers(env), self.generator)
 
     @property
@@ -223,7 +223,7 @@ class CopiedEnvs(EnvSnapshots):
         """Copy an environment, with references to np_random replaced by this generator and constants shared."""
         try:
             recipe = source.recipe if source is not None and generator is self.generator else None
-            if recipe is None or (recipe.shares_table and self._table.written):
+            if recipe is None or recipe.sharing != self._table.sharing:
                 recipe = self._recipe(chain, generator)
             made = _deep_copied(chain, self._memo(chain, generator)) if recipe is None else recipe.make()
         except Exception as error:  # copying may raise anything
@@ -239,10 +239,10 @@ class CopiedEnvs(EnvSnapshots):
             return None
         own, table = chain[-1]._np_random, transition_table(vars(chain[-1]))
         known: dict[int, Any] = {} if own is None else {id(own): generator}
-        shares_table = self._table.replaces(table)
-        if shares_table:
+        if self._table.replaces(table):
             known[id(table)] = self._table.table
-        return CopyRecipe(chain, self._shared(chain), known, partial(self._memo, chain, generator), shares_table)
+        memo = partial(self._memo, chain, generator)
+        return CopyRecipe(chain, self._shared(chain), known, memo, self._table.sharing)
 
     @property
     def shared(self) -> dict[str, Any]:
@@ -284,15 +284,11 @@ class CopiedEnvs(EnvSnapshots):
         self._shock = None
         chain = self._copy(self._pristine.chain, self.generator, self._pristine).chain
         observation = seeded_reset(chain, seed, options, self._global_generators)
-        if not self._was_reset:
+        if self._table.sharing and not self._was_reset:
             self._was_reset = True
-            if not self.unwritten():  # each reset makes a table of its own
+            if not self._table.unwritten():  # each reset makes a table of its own
                 return self.reset(seed, options)
         return self._copy(layers(chain[0]), self.generator), observation  # parts may refer to the reset's own generator
-
-    def unwritten(self) -> bool:
-        """`Simulator.unwritten` for the table P."""
-        return self._table.unwritten()
 
     def step(self, snapshot: Snapshot, action: Any, shock: Shock, *, use_up: bool) -> tuple[Any, tuple[Any, ...]]:
         """Step in a copy or, with `use_up`, in place."""

@@ -10,11 +10,13 @@ import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from jmdp.simulators.digests import digest_of
+
+T = TypeVar("T")
 
 CONSTANT = ("spec", "_cached_spec", "metadata", "_metadata", "_saved_kwargs", "_ezpickle_args", "_ezpickle_kwargs",
              "action_space", "_action_space", "observation_space", "_observation_space")  # fmt: skip
@@ -76,21 +78,21 @@ def transition_table(attributes: Mapping[str, Any]) -> dict[Any, Any] | None:
 
 
 class SharedTable:
-    """Transition table of an environment, which its copies share until a step writes to it.
+    """Transition table of an environment, which its copies share in a block of simulations.
 
-    `unwritten` is called after each block of simulations. If the table has changed, its first contents are restored,
-    nothing is shared from then on, and the block must be simulated again.
+    If a step has written to it, its first contents are restored, the block is simulated again, and nothing is shared
+    from then on.
     """
 
     def __init__(self) -> None:
         self.table: dict[Any, Any] | None = None
-        self.written = False
+        self.written = self._in_block = False
         self._first: dict[Any, Any] | None = None  # the same, to be compared with
         self._stored = b""
 
     def replaces(self, table: dict[Any, Any] | None) -> bool:
         """Whether copies may have the shared table in place of this one."""
-        if table is None or self.written:
+        if table is None or not self.sharing:
             return False
         if table is self.table:
             return True
@@ -98,6 +100,24 @@ class SharedTable:
         if self.table is None and stored:
             self.table, self._first, self._stored = pickle.loads(stored), pickle.loads(stored), stored
         return bool(stored) and stored == self._stored
+
+    @property
+    def sharing(self) -> bool:
+        """Whether copies that are made now may share the table."""
+        return self._in_block and not self.written
+
+    def in_block(self, simulate: Callable[[], T]) -> T:
+        """`Simulator.in_block`."""
+        self._in_block = True
+        try:
+            found = simulate()
+        except Exception:  # perhaps because steps wrote to what others read
+            if self.unwritten():
+                raise
+            return simulate()
+        finally:
+            self._in_block = False
+        return found if self.unwritten() else simulate()
 
     def unwritten(self) -> bool:
         """Whether the shared table is as it was; otherwise it is from now on, and is not shared."""

@@ -138,10 +138,6 @@ class EnvSnapshots(ABC):
         """Whether two saved states are equal."""
         return self.digest(one) == self.digest(other)
 
-    def unwritten(self) -> bool:
-        """`Simulator.unwritten` for what saved states share."""
-        return True
-
     @property
     def shared(self) -> dict[str, Any]:
         """Objects that a saved state may refer to and that are the same in all of them, by name."""

@@ -40,38 +40,34 @@ class LiveEnvs:
     used, one episode at a time.
     """
 
-    def __init__(self, env: Any, global_generators: Callable[[Shock], Any]) -> None:
+    def __init__(self, env: Any, global_generators: Callable[[Shock], Any], table: SharedTable) -> None:
         self._env, self._global_generators = env, global_generators
         self.generator = KeyedGenerator.of(bytes(16))
         self.plain = global_generators is untouched_global_generators
         self._wrappers = StandardWrappers(layers(env))
-        self._table = SharedTable()
-        self._free: list[LiveEnv] = []
+        self._table = table
+        self._free: dict[bool, list[LiveEnv]] = {False: [], True: []}  # by whether they share the table
         begun = time.perf_counter()
         try:
-            self._free.append(LiveEnv(self._duplicate()))
+            self._free[table.sharing].append(LiveEnv(self._duplicate()))
             self.lanes = _MANY if time.perf_counter() - begun < _SOON else _FEW  # samples do not depend on this number
         except SimulatorError:
-            self._free.append(LiveEnv(env))
+            self._free[table.sharing].append(LiveEnv(env))
             self.lanes = 1
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_free": []}
+        return {**vars(self), "_free": {False: [], True: []}}
 
     def _duplicate(self) -> Any:
         table = transition_table(vars(self._env.unwrapped))
         return duplicate(self._env, {id(table): self._table.table} if self._table.replaces(table) else None)
 
-    def unwritten(self) -> bool:
-        """`Simulator.unwritten` for the environments of the pool, which are made anew if a step has written."""
-        if self._table.unwritten():
-            return True
-        self._free.clear()
-        return False
-
     def take(self, shock: Shock) -> tuple[LiveEnv, Any]:
         """Take an environment, reset it with this shock, and return it with its first observation."""
-        live = self._free.pop() if self._free else LiveEnv(self._env if self.lanes == 1 else self._duplicate())
+        sharing = self._table.sharing
+        free = self._free[sharing]
+        live = free.pop() if free else LiveEnv(self._env if self.lanes == 1 else self._duplicate())
+        live.sharing = sharing
         seed = int.from_bytes(shock.words[:4], "little")
         before = spaces_of(live.chain)
         observation = seeded_reset(live.chain, seed, None, self._global_generators, before)
@@ -96,13 +92,13 @@ class LiveEnvs:
 
     def release(self, live: LiveEnv) -> None:
         """Return an environment to the pool."""
-        self._free.append(live)
+        self._free[live.sharing].append(live)
 
 
 class LiveEnv:
     """An environment of the pool, and its step after the reset."""
 
-    __slots__ = ("chain", "core", "env", "go", "limit", "once")
+    __slots__ = ("chain", "core", "env", "go", "limit", "once", "sharing")
 
     def __init__(self, env: Any) -> None:
         self.env, self.chain = env, layers(env)
@@ -110,6 +106,7 @@ class LiveEnv:
         self.go: Callable[[Any], Any] = env.step
         self.limit: Any = None
         self.once = False  # whether only the core refers to the generator
+        self.sharing = False  # whether it has the shared table
 
     def exchange(self, old: Any, new: Any) -> None:
         """Replace the generator by another."""

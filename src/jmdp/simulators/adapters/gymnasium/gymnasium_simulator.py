@@ -6,7 +6,7 @@ import copy
 import pickle
 import zlib
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
@@ -14,7 +14,7 @@ from jmdp.base.settings import boolean_value, function, short, whole_number
 from jmdp.distribute.pickling import unpickled_with
 from jmdp.errors import SettingsError, SimulatorError, UnavailableError
 from jmdp.simulators.adapters.gymnasium.copied import CopiedEnvs
-from jmdp.simulators.adapters.gymnasium.cores import AtariCore, Core, MuJoCoCore, UserCore
+from jmdp.simulators.adapters.gymnasium.cores import AtariCore, Core, MuJoCoCore, SharedTable, UserCore
 from jmdp.simulators.adapters.gymnasium.env_operations import (
     EnvSnapshots,
     Snapshot,
@@ -34,6 +34,8 @@ from jmdp.simulators.checking.visits import quick_check
 from jmdp.simulators.digests import digest_of
 from jmdp.simulators.object_graph import generators_in
 from jmdp.simulators.simulator import Episode, Outcomes, Simulator, Step, is_over, outcomes_of, plain_reward
+
+T = TypeVar("T")
 
 
 class GymnasiumSimulator(Simulator):
@@ -98,6 +100,7 @@ class GymnasiumSimulator(Simulator):
             globals_in_step = seeded_global_generators
         self._globals_in_step = globals_in_step
         self._live_envs: LiveEnvs | None = None
+        self._table = SharedTable()
         self._snapshots: EnvSnapshots
         core = _core(env)
         if snapshot == "replay":
@@ -108,8 +111,8 @@ class GymnasiumSimulator(Simulator):
         elif core is not None:
             self._snapshots = SavedEnvs(env, core, globals_in_step, private=True)
         else:
-            self._snapshots = copies = CopiedEnvs(env, globals_in_step)
-            self.lanes = 256 if copies.quick else self.lanes
+            self._snapshots = copies = CopiedEnvs(env, globals_in_step, self._table)
+            self.lanes = 256 if self._table.in_block(lambda: copies.quick) else self.lanes
         self._snapshots.time_counts = truncated_ends
         self._stands_somewhere = save is None or was_reset(env)  # else was_reset() may report the simulator's reset
         if self.check:
@@ -209,13 +212,12 @@ class GymnasiumSimulator(Simulator):
         return super().episode(shock, begun, truncated_ends=truncated_ends)
 
     def _live(self) -> LiveEnvs:
-        self._live_envs = self._live_envs or LiveEnvs(self._env, self._globals_in_step)
+        self._live_envs = self._live_envs or LiveEnvs(self._env, self._globals_in_step, self._table)
         return self._live_envs
 
-    def unwritten(self) -> bool:
-        """Whether no step has written to the table that copies of the environment share."""
-        live = self._live_envs is None or self._live_envs.unwritten()
-        return self._snapshots.unwritten() and live
+    def in_block(self, simulate: Callable[[], T]) -> T:
+        """`Simulator.in_block`, in which copies of the environment share the table of its transitions."""
+        return self._table.in_block(simulate)
 
     @property
     def episode_lanes(self) -> int:
