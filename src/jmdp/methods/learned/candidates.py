@@ -335,7 +335,7 @@ class LinearLogs(arrays.FrozenArrays, Logs):
     highest: Floats  # [k]
 
     @classmethod
-    def fit(cls, inputs: Floats, targets: Floats, waves: int) -> LinearLogs:
+    def fit(cls, inputs: Floats, targets: Floats, waves: int = 0) -> LinearLogs:
         """Fit to variances [N, k] with mean 1."""
         from sklearn.linear_model import GammaRegressor
 

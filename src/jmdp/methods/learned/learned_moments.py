@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass, field
 
@@ -25,6 +24,7 @@ from jmdp.models.coupling import Coupling
 from jmdp.results.calibration import Calibration
 from jmdp.results.certificate import Outcome
 from jmdp.simulators.rollouts.pair_walks import paired_actions
+from jmdp.simulators.rollouts.rollouts import reference_steps
 from jmdp.simulators.simulator import Simulator
 
 _ROLLOUTS, _HELD_OUT_ROLLOUTS = 4, 8
@@ -93,7 +93,7 @@ class LearnedMoments(Method["RegressedEvaluation"]):
         if discount >= 1:
             raise SettingsError("LearnedMoments needs a discount below 1.")
         actions = paired_actions(simulator, coupling)
-        horizon = 1 if discount == 0 else max(1, math.ceil(math.log(0.01) / math.log(discount)))
+        horizon = reference_steps(discount)
         if simulator.episode_limit is not None:
             horizon = min(horizon, simulator.episode_limit)
         most = 4 * (72_000 + 1_536 * horizon) if self.max_steps is None else self.max_steps

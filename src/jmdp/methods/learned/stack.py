@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -42,24 +43,22 @@ Fit = Callable[[Floats, Floats, int], Candidate]
 MEANS: Mapping[str, Fit] = {
     "constant": Constant.fit,
     "table": Table.fit,
-    "10 neighbours": lambda inputs, rows, n: Neighbours.fit(inputs, rows, n, 10),
-    "forest, leaves of 3": lambda inputs, rows, n: Forest.fit(inputs, rows, n, 3),
-    "forest, leaves of 10": lambda inputs, rows, n: Forest.fit(inputs, rows, n, 10),
+    "10 neighbours": partial(Neighbours.fit, count=10),
+    "forest, leaves of 3": partial(Forest.fit, leaf=3),
+    "forest, leaves of 10": partial(Forest.fit, leaf=10),
     "linear regression": Linear.fit,
-    "linear regression on waves": lambda inputs, rows, n: Linear.fit(inputs, rows, n, _WAVES),
+    "linear regression on waves": partial(Linear.fit, waves=_WAVES),
 }
 COVARIANCES: Mapping[str, Fit] = {
     "constant": Constant.fit,
     "table": Table.fit,
-    "10 neighbours": lambda inputs, rows, n: Neighbours.fit(inputs, rows, n, 10),
-    "40 neighbours": lambda inputs, rows, n: Neighbours.fit(inputs, rows, n, 40),
-    "forest, leaves of 5": lambda inputs, rows, n: Forest.fit(inputs, rows, n, 5),
-    "forest, leaves of 20": lambda inputs, rows, n: Forest.fit(inputs, rows, n, 20),
-    "gamma regression": lambda inputs, rows, n: Scaled.fit(inputs, rows, n, lambda x, v: LinearLogs.fit(x, v, 0)),
-    "gamma regression on waves": lambda inputs, rows, n: Scaled.fit(
-        inputs, rows, n, lambda x, v: LinearLogs.fit(x, v, _WAVES)
-    ),
-    "boosted trees": lambda inputs, rows, n: Scaled.fit(inputs, rows, n, BoostedLogs.fit, 0),
+    "10 neighbours": partial(Neighbours.fit, count=10),
+    "40 neighbours": partial(Neighbours.fit, count=40),
+    "forest, leaves of 5": partial(Forest.fit, leaf=5),
+    "forest, leaves of 20": partial(Forest.fit, leaf=20),
+    "gamma regression": partial(Scaled.fit, regression=LinearLogs.fit),
+    "gamma regression on waves": partial(Scaled.fit, regression=partial(LinearLogs.fit, waves=_WAVES)),
+    "boosted trees": partial(Scaled.fit, regression=BoostedLogs.fit, most=0),
 }
 
 

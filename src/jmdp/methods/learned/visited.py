@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -76,7 +77,7 @@ class VisitPlan:
 
 
 def calibration_of(
-    visited: VisitedStates, mean: Floats, covariance: Floats, reference: Floats | None, seed: int
+    visited: VisitedStates, mean: Floats, covariance: Floats, reference: Floats, seed: int
 ) -> Calibration:
     """Compare predictions for visited states with their returns: at most six pairs of actions of a state.
 
@@ -88,15 +89,24 @@ def calibration_of(
     count = min(_MOST_PAIRS, len(pairs))
     chosen: Integers = np.concatenate([pairs[draw.permutation(len(pairs))[:count]] for _ in range(N)])
     i, (a, b) = np.repeat(np.arange(N), count), chosen.T
+    returns = np.stack([visited.returns[i, :, a], visited.returns[i, :, b]], axis=2)
+    return record_of(mean[i], covariance[i], chosen, i, returns, seed, reference=reference[a, b])
+
+
+def record_of(
+    mean: Floats, covariance: Floats, pairs: Integers, state: Integers, returns: Floats, seed: int, **more: Any
+) -> Calibration:
+    """Compare moments [M, A] and [M, A, A] with returns [M, n, 2] of a pair of actions each, and with `more`."""
+    i, (a, b) = np.arange(len(pairs)), pairs.T
     own = covariance[i, a, a] + covariance[i, b, b]
     return Calibration(
-        state=i,
+        state=state,
         first=a,
         second=b,
         mean=mean[i, a] - mean[i, b],
         variance=np.maximum(own - 2 * covariance[i, a, b], 0.0),
         independent=own,
-        returns=np.stack([visited.returns[i, :, a], visited.returns[i, :, b]], axis=2),
+        returns=returns,
         seed=seed,
-        reference=None if reference is None else reference[a, b],
+        **more,
     )

@@ -14,6 +14,7 @@ from jmdp.base.luck import Shock
 from jmdp.base.settings import asks_for_seed
 from jmdp.distribute.pools import Pool
 from jmdp.methods.learned.learned_result import LearnedResult
+from jmdp.methods.learned.visited import record_of
 from jmdp.methods.neural_gram.lookahead import Lookahead
 from jmdp.methods.neural_gram.lookahead_rollouts import LookaheadSimulation
 from jmdp.methods.neural_gram.network import Features, GramNetwork, covariances, outputs
@@ -123,19 +124,8 @@ def calibration_of(
     returns = walks.returns(discount)
     every, M = returns.shape[1], len(returns)
     mean, covariance = _moments(network, walks.observation[::every, 0, 0])
-    i, (a, b) = np.arange(M), walks.action[::every, 0].T
-    own = covariance[i, a, a] + covariance[i, b, b]
-    return Calibration(
-        state=i,
-        first=a,
-        second=b,
-        mean=mean[i, a] - mean[i, b],
-        variance=np.maximum(own - 2 * covariance[i, a, b], 0.0),
-        independent=own,
-        returns=returns,
-        seed=seed,
-        closed_form=closed_form,
-    )
+    pairs = walks.action[::every, 0]
+    return record_of(mean, covariance, pairs, np.arange(M), returns, seed, closed_form=closed_form)
 
 
 def equivalent_rollouts(record: Calibration) -> float:

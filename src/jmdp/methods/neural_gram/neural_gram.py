@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
 from jmdp.results.certificate import Outcome
 from jmdp.simulators.rollouts.pair_walks import PairedRollouts, WalkPlan
+from jmdp.simulators.rollouts.rollouts import reference_steps
 from jmdp.simulators.simulator import Simulator
 
 if TYPE_CHECKING:
@@ -182,5 +182,5 @@ class NeuralGram(Method["LearnedEvaluation"]):
         )
 
     def long_enough(self, discount: float) -> int:
-        """Return the steps T with γ^T ≤ 0.01. γ^{2T} ≤ 0.01 would be too short for perfectly correlated rewards."""
-        return self.length if discount == 0 else max(self.length, math.ceil(math.log(0.01) / math.log(discount)))
+        """Return the steps of reference rollouts, at least those of training."""
+        return max(self.length, reference_steps(discount))
