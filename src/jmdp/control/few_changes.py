@@ -14,10 +14,9 @@ from jmdp.base.arrays import Floats, Integers
 from jmdp.base.machine import interruptible
 from jmdp.base.settings import number, whole_number
 from jmdp.control import shadow_kernel as kernel
-from jmdp.control.frontier import statistics_row
+from jmdp.control.frontier import Answered, statistics_row
 from jmdp.control.shadow import Problem, ShadowActions, Statistics
-from jmdp.results.result import Tabulated
-from jmdp.results.text import indented, lines, paragraphs, shown
+from jmdp.results.text import shown
 
 if TYPE_CHECKING:
     from jmdp.models.tabular import TabularJMDP
@@ -47,7 +46,7 @@ class Changes:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FewChanges(Tabulated):
+class FewChanges(Answered):
     """The best sets of 1 … k states to change. They need not be nested."""
 
     _index: ClassVar = ("changes",)
@@ -80,12 +79,6 @@ class FewChanges(Tabulated):
             | {"search": "all sets" if one.exact else "ranked"}
             for one in self.sets
         ]
-
-    def _title(self) -> str:
-        return self.answer
-
-    def __repr__(self) -> str:
-        return paragraphs([self.answer, indented(lines(self.rows()))])
 
 
 @interruptible

@@ -6,6 +6,7 @@ under the same scenarios. Between points lie coins: one toss before the first st
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -60,8 +61,24 @@ class Point:
     under: Statistics | None = None  # the same policy in the second model
 
 
+class Answered(Tabulated):
+    """A result that prints an answer, its rows and a note."""
+
+    @property
+    @abstractmethod
+    def answer(self) -> str:
+        """What was found, in a sentence or two."""
+
+    def _title(self) -> str:
+        return self.answer
+
+    def __repr__(self) -> str:
+        note = [f"  {self._note()}"] if self._note() else []
+        return paragraphs([self.answer, indented(lines(self.rows())), *note])
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Frontier(Tabulated):
+class Frontier(Answered):
     """Policies between an incumbent and the time-dependent optimum, and what each gains and risks.
 
     The risk is the shortfall E[max(0, −G)], to which `chance_weight` × P(G < 0) is added. `hull` needs a coin before
@@ -156,17 +173,11 @@ class Frontier(Tabulated):
             return said + f"Half of the {name} keeps {kept:.0%} of the gain, hardly more than a coin between both."
         return said + f"Half of the {name} keeps {kept:.0%} of the gain; a coin between both keeps 50%."
 
-    def _title(self) -> str:
-        return self.answer
-
     def _note(self) -> str:
         steps = f"{self.horizon:,} steps, discount {self.discount:g}"
         if self.exact:
             return f"{steps}; gaps are multiples of {self.cell:g}; exact up to rounding of floats"
         return f"{steps}; gaps rounded to {self.cell:.3g}; values are known to {self.width:.3g}"
-
-    def __repr__(self) -> str:
-        return paragraphs([self.answer, indented(lines(self.rows())), f"  {self._note()}"])
 
     def plot(self) -> Figure:
         """Draw `jmdp.plots.frontier_chart`: gain against risk."""

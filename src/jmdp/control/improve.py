@@ -10,12 +10,11 @@ from jmdp.base.interval import Estimate
 from jmdp.base.machine import interruptible
 from jmdp.base.rounding import share_of_cases
 from jmdp.base.settings import number
-from jmdp.control.frontier import OPTIMUM, chance_scale, statistics_row
+from jmdp.control.frontier import OPTIMUM, Answered, chance_scale, statistics_row
 from jmdp.control.policy import ShadowPolicy, check_observed
 from jmdp.control.shadow import Problem, ShadowActions, Statistics, Utility
 from jmdp.errors import SettingsError
-from jmdp.results.result import Tabulated
-from jmdp.results.text import indented, lines, paragraphs, shown
+from jmdp.results.text import shown
 
 if TYPE_CHECKING:
     from jmdp.models.tabular import TabularJMDP
@@ -37,7 +36,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Improvement(Tabulated):
+class Improvement(Answered):
     """A policy within a limit, certified against the incumbent, beside the policy with the largest gain."""
 
     _index: ClassVar = ("policy",)
@@ -67,12 +66,6 @@ class Improvement(Tabulated):
         """The incumbent, the policy, and the one with the largest gain."""
         named = {"incumbent": None, "improved": self.statistics, OPTIMUM: self.optimum}
         return [statistics_row(name, one) for name, one in named.items()]
-
-    def _title(self) -> str:
-        return self.answer
-
-    def __repr__(self) -> str:
-        return paragraphs([self.answer, indented(lines(self.rows()))])
 
 
 @interruptible

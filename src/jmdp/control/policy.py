@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -112,10 +113,7 @@ class ShadowPolicy:
         return int(possible.argmax())
 
     def __deepcopy__(self, memo: Any) -> ShadowPolicy:
-        found = ShadowPolicy(self._problem, self._actions, self.observed)
-        found._state_of = self._state_of
-        found.__dict__.update(self.__dict__)
-        return found
+        return copy.copy(self)  # an episode replaces its attributes and changes none
 
     def __repr__(self) -> str:
         return f"ShadowPolicy({self._problem.steps} steps, observed={self.observed!r})"
