@@ -64,7 +64,7 @@ def name(text: str, most: int = 120) -> str:
 
 def short_name(simulator: str) -> str:
     """A simulator without the class that adapts it: FrozenLake-v1 for GymnasiumSimulator(FrozenLake-v1)."""
-    inner = re.fullmatch(r"[A-Za-z]*Simulator\((.+)\)", simulator, re.DOTALL)
+    inner = re.fullmatch(r"(?:Gymnasium|ALE|Gymnax|Object)Simulator\((.+)\)", simulator, re.DOTALL)
     short = simulator if inner is None else inner[1].partition(", copied by ")[0]
     return name(f"a {short}" if short.startswith("table of ") else short)
 
