@@ -120,7 +120,7 @@ class ReviewQuestion:
                 f"folds={method.folds}. Give episodes=… ≥ {method.folds}, LookaheadValues(values), or RolloutValues()."
             )
         if is_learned(getattr(method, "values", None)) and not self.alternatives.discrete:
-            raise SettingsError("A LearnedEvaluation has values of discrete actions. Give a function of observations.")
+            raise SettingsError("A learned result has values of discrete actions. Give a function of observations.")
         return ValueMethod(method, probs)
 
     def reviewed(self, method: ValueMethod, pool: int | Pool | None, whole_episodes: bool) -> list[Review]:

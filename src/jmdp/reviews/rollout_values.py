@@ -22,12 +22,13 @@ from jmdp.base.arrays import Floats, certain
 from jmdp.base.luck import Shock, Usage
 from jmdp.base.settings import function, short, whole
 from jmdp.errors import CouplingError, SettingsError, SimulatorError
-from jmdp.models.actors.actor import Actor, numpy_of
+from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling, Local, Synchronous
 from jmdp.reviews.decision import mean_errors, unseen, with_unseen
 from jmdp.reviews.values import Point, Reference, ReturnSpreads, StepValues
 from jmdp.simulators.adapters.functions import TabularSimulator
 from jmdp.simulators.rollouts.draws import Draws
+from jmdp.simulators.rollouts.pair_walks import numbers_of
 from jmdp.simulators.rollouts.rollouts import RolloutPlan, paired_draws
 from jmdp.simulators.simulator import finite_step
 
@@ -45,10 +46,10 @@ class LookaheadValues:
     Parameters
     ----------
     values
-        v: a function of the observation that returns a number, the expected return under the reference policy, or a
-        `LearnedEvaluation`, whose action values are averaged over the policy. None: fitted to the returns of the other
-        episodes of the review, by averages for observations that recur, otherwise by ridge regression on squares and
-        products.
+        v: a function of the observation that returns a number, the expected return under the reference policy, or the
+        result of `LearnedMoments` or `NeuralGram`, whose action values are averaged over the policy. None: fitted to
+        the returns of the other episodes of the review, by averages for observations that recur, otherwise by ridge
+        regression on squares and products.
     samples
         Lookahead steps of each action in each state; tables need none.
     folds
@@ -163,14 +164,14 @@ class Lookahead:
 
 @dataclass(frozen=True, eq=False)
 class LearnedFunction:
-    """Values of observations: the action values of a network, averaged over actions that the policy draws."""
+    """Values of observations: learned action values, averaged over actions that the policy draws."""
 
     learned: Any  # `LearnedResult`
     actor: Actor
 
     def __call__(self, observations: Sequence[Any]) -> Floats:
         """Values of these observations."""
-        means = self.learned.means(np.stack([numpy_of(one) for one in observations]))
+        means = self.learned.means(np.stack([numbers_of(self.learned.simulator, one) for one in observations]))
         draws, rows = _POLICY_DRAWS if self.actor.needs_luck else 1, np.arange(len(observations))
         total = np.zeros(len(observations))
         for i in range(draws):

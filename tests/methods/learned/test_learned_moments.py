@@ -287,6 +287,13 @@ def test_a_limit_of_time_keeps_what_is_needed():
     assert found.states == 64
 
 
+def test_learned_values_of_tuples_value_the_steps_of_reviews():
+    shop = jmdp.worlds.inventory(3, most_ordered=2, mean_demand=1.0, discount=0.8).simulator
+    values = jmdp.reviews.LookaheadValues(learned(shop, shop.policies["reorder"], None), samples=8)
+    found = jmdp.review(shop, shop.policies["reorder"], method=values, seed=1, horizon=4, progress=False)
+    assert len(found.decisions) == 4
+
+
 # ------------------------------------------------------------------------------------------------- files
 
 

@@ -169,7 +169,7 @@ def test_joined_records_keep_their_states_apart():
         Calibration.joined([])
     with pytest.raises(SettingsError, match="10 and 40 rollouts"):
         Calibration.joined([parts[0], record(rollouts=10)])
-    with pytest.raises(SettingsError, match="1 of 2 records have a closed_form"):
+    with pytest.raises(SettingsError, match="1 of 2 records have a closed form"):
         Calibration.joined([parts[0], dataclasses.replace(parts[1], closed_form=None)])
 
 

@@ -124,8 +124,8 @@ class Calibration(arrays.FrozenArrays, Tabulated, Savable, Reportable):
             given = [getattr(part, name) for part in parts if getattr(part, name) is not None]
             if len(given) not in (0, len(parts)):
                 raise SettingsError(
-                    f"{len(given)} of {len(parts)} records have a {name}. Give it to all of them, or omit it with "
-                    f"dataclasses.replace(record, {name}=None)."
+                    f"{len(given)} of {len(parts)} records have a {name.replace('_', ' ')}. Give it to all of them, or "
+                    f"omit it with dataclasses.replace(record, {name}=None)."
                 )
             if given:
                 optional[name] = np.concatenate(given)
