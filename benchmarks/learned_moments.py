@@ -2,8 +2,9 @@
 
 The problems were fixed before anything was tuned. Those of `KEPT_ASIDE` are not for tuning: run them to judge a version
 that is finished. Learned gaps are compared with simulations in 160 new states, with as many rollouts as are needed for
-the mean gap variance to be known to ± 3%. Results are kept in ``--out`` as JSON lines; a run that is there is not
-repeated.
+the mean gap variance to be known to ± 3%, or as ``--truth-seconds`` allows. These simulations are kept in ``--truths``, a
+file for each problem, and all seeds use the same. Results are kept in ``--out`` as JSON lines; a run that is there is
+not repeated.
 """
 
 from __future__ import annotations
@@ -14,17 +15,25 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 
 import jmdp
 from jmdp.base.luck import Shock
-from jmdp.methods.learned import RegressedEvaluation
+from jmdp.distribute.process_pool import pool_of
+from jmdp.methods.learned import RegressedEvaluation, learned_moments
+from jmdp.methods.learned.candidates import Moments
+from jmdp.methods.learned.learned_result import gap_variances
+from jmdp.methods.learned.stack import CovarianceStack
+from jmdp.methods.learned.visited import BLOCK, VisitedStates, VisitPlan, calibration_of
 from jmdp.results.calibration import Calibration
 
 _STATES = 160
-_MOST_ROLLOUTS = 3072
+_FIRST_ROLLOUTS, _MOST_ROLLOUTS = 24, 6144
 _PRECISION = 0.03
+_TRUTH = 10**6
+"""Seed of the new states, which are those of no seed of `LearnedMoments`."""
 
 
 class Problem(NamedTuple):
@@ -69,6 +78,13 @@ def _gymnasium(name: str) -> Problem:
     return Problem(gymnasium.make(name), "uniform", 0.95)
 
 
+def _lunar_lander() -> Problem:
+    import gymnasium
+
+    env = gymnasium.make("LunarLander-v3")  # its physics cannot be copied
+    return Problem(jmdp.simulators.GymnasiumSimulator(env, snapshot="replay"), "uniform", 0.95)
+
+
 def _mountain_car() -> Problem:
     import gymnasium
 
@@ -110,7 +126,7 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "Acrobot": lambda: _gymnasium("Acrobot-v1"),
     "MountainCar": _mountain_car,
     "Pendulum": _pendulum,
-    "LunarLander": lambda: _gymnasium("LunarLander-v3"),
+    "LunarLander": _lunar_lander,
     "Breakout": lambda: _gymnax("Breakout-MinAtar"),
     "Asterix": lambda: _gymnax("Asterix-MinAtar"),
     "Pong": lambda: _atari("pong"),
@@ -119,30 +135,82 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
 KEPT_ASIDE = ("windy 20×20", "chain", "MountainCar", "Asterix", "Boxing")
 
 
-def measured(name: str, seed: int, pool: int | None) -> dict[str, Any]:
+def learn(problem: Problem, seed: int, pool: int | None) -> tuple[RegressedEvaluation, list[CovarianceStack]]:
+    """The result with the defaults, and the stack that was fitted, which is not in the result if it was not better."""
+    stacks: list[CovarianceStack] = []
+    fit = CovarianceStack.fit
+
+    def kept(*arguments: Any) -> CovarianceStack:
+        stacks.append(fit(*arguments))
+        return stacks[-1]
+
+    with mock.patch.object(learned_moments.CovarianceStack, "fit", kept):
+        learned = jmdp.evaluate(
+            problem.simulator, problem.policy, jmdp.Synchronous(), jmdp.LearnedMoments(seed=seed, pool=pool),
+            discount=problem.discount, throw=False, progress=False,
+        )  # fmt: skip
+    assert isinstance(learned, RegressedEvaluation)
+    return learned, stacks
+
+
+def truth_of(name: str, learned: RegressedEvaluation, folder: Path, seconds: float, pool: int | None) -> VisitedStates:
+    """Simulations in new states, from the file if there is one, otherwise doubled until they are precise enough."""
+    path = folder / f"{name}.npz"
+    if path.exists():
+        with np.load(path) as file:
+            return VisitedStates(**file)
+    folder.mkdir(parents=True, exist_ok=True)
+    root = Shock.of_sample(_TRUTH, 0).derived(b"truth")
+    plan = VisitPlan(learned.simulator, learned.actor, learned.coupling, learned.discount, learned.horizon, root.seed())
+    found, rollouts, begun = None, _FIRST_ROLLOUTS, time.monotonic()
+    with pool_of(pool) as workers:
+        while found is None or (_noise(_unlearned(found)) > _PRECISION and found.returns.shape[1] < _MOST_ROLLOUTS):
+            if found is not None and 2 * (time.monotonic() - begun) > seconds:
+                break
+            first = 0 if found is None else found.returns.shape[1]
+            jobs = ((block, rollouts - first, True, first) for block in range(_STATES // BLOCK))
+            more = VisitedStates.joined(list(workers.ordered(plan, jobs)))
+            earlier = [] if found is None else [found.returns]
+            found = VisitedStates(more.observation, more.actions, np.concatenate([*earlier, more.returns], axis=1))
+            rollouts *= 2
+    np.savez(path, observation=found.observation, actions=found.actions, returns=found.returns)
+    return found
+
+
+def _unlearned(truth: VisitedStates) -> Calibration:
+    """A calibration of no predictions, for the noise of the simulation."""
+    N, A = len(truth.returns), int(truth.actions.max()) + 1
+    return calibration_of(truth, np.zeros((N, A)), np.zeros((N, A, A)), np.zeros((A, A)), _TRUTH)
+
+
+def measured(name: str, seed: int, pool: int | None, truths: Path, truth_seconds: float) -> dict[str, Any]:
     """Learn with the defaults, and compare with simulations in new states."""
     problem = PROBLEMS[name]()
     begun, cpu = time.perf_counter(), time.process_time()
-    learned = jmdp.evaluate(
-        problem.simulator, problem.policy, jmdp.Synchronous(), jmdp.LearnedMoments(seed=seed, pool=pool),
-        discount=problem.discount, throw=False, progress=False,
-    )  # fmt: skip
-    assert isinstance(learned, RegressedEvaluation)
+    learned, stacks = learn(problem, seed, pool)
     assert learned.calibration is not None
     own = learned.calibration
     seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu
-    rollouts, truth = 24, None
-    while truth is None or (_noise(truth) > _PRECISION and rollouts <= _MOST_ROLLOUTS):
-        truth = learned.calibrate(seed=10**6 + seed, states=_STATES, rollouts=rollouts, pool=pool)
-        rollouts *= 4
+    visited = truth_of(name, learned, truths, truth_seconds, pool)
+    inputs = learned.inputs(visited.observation)
+
+    def compared(stack: CovarianceStack) -> Calibration:
+        covariance = Moments(learned.actions.size).matrices(stack(inputs))
+        means, reference = learned.mean_stack(inputs), gap_variances(learned.constant)
+        return calibration_of(visited, means, covariance, reference, _TRUTH)
+
+    truth = compared(learned.covariance_stack)
+    fitted = compared(stacks[-1]) if stacks else truth
     return {
         "problem": name,
         "seed": seed,
         "verdict": learned.outcome.name,
+        "right": (fitted.variance_gain.low > 0) == (learned.outcome.name == "TRAINED"),
         "ratio": _plain(truth.ratio),
         "gain": _plain(truth.variance_gain),
+        "gain of the stack": _plain(fitted.variance_gain),
         "rank": _plain(truth.rank_correlation),
-        "rank ceiling": _plain(truth.rank_ceiling),
+        "rank reliability": _plain(truth.rank_reliability),
         "mean R²": _plain(truth.mean_gain),
         "variation": learned.variation,
         "own ratio": _plain(own.ratio),
@@ -150,7 +218,10 @@ def measured(name: str, seed: int, pool: int | None) -> dict[str, Any]:
         "noise": _noise(truth),
         "rollouts": truth.rollouts,
         "states": learned.states,
-        "weights": learned.weights,
+        "held out": own.states,
+        "weights": dict(zip(stacks[-1].names, stacks[-1].weights.tolist(), strict=True)) if stacks else {},
+        "factor": stacks[-1].factor if stacks else 1.0,
+        "weights of means": dict(zip(learned.mean_stack.names, learned.mean_stack.weights.tolist(), strict=True)),
         "advice": learned.advice,
         "seconds": seconds,
         "CPU seconds of this process": cpu,
@@ -175,6 +246,8 @@ def main() -> None:
     parser.add_argument("problems", nargs="*", help=f"of {', '.join(PROBLEMS)}; all but {', '.join(KEPT_ASIDE)}")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--out", type=Path, default=Path("learned_moments.jsonl"))
+    parser.add_argument("--truths", type=Path, default=Path("learned_moments_truths"))
+    parser.add_argument("--truth-seconds", type=float, default=1800.0)
     parser.add_argument("--pool", type=int)
     given = parser.parse_args()
     chosen = given.problems or [name for name in PROBLEMS if name not in KEPT_ASIDE]
@@ -183,12 +256,22 @@ def main() -> None:
         for seed in given.seeds:
             found = next((one for one in done if (one["problem"], one["seed"]) == (name, seed)), None)
             if found is None:
-                found = measured(name, seed, given.pool)
+                found = measured(name, seed, given.pool, given.truths, given.truth_seconds)
                 with given.out.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(found, ensure_ascii=False) + "\n")
-            columns = ("ratio", "gain", "rank", "rank ceiling")
-            numbers = "  ".join(f"{column} {found[column]}" for column in columns)
-            print(f"{name}, seed {seed}: {found['verdict']}  {numbers}  {found['seconds']:.0f} s", flush=True)
+            columns = ("ratio", "gain", "rank", "rank reliability")
+            numbers = "  ".join(f"{column} {_short(found[column])}" for column in columns)
+            right = "right" if found["right"] else "WRONG"
+            print(
+                f"{name}, seed {seed}: {found['verdict']} ({right})  {numbers}  noise {found['noise']:.3f}  "
+                f"{found['seconds']:.0f} s",
+                flush=True,
+            )
+
+
+def _short(ends: list[float | None]) -> str:
+    value, low, high = ("–" if x is None else f"{x:.3f}" for x in ends)
+    return f"{value} [{low}, {high}]"
 
 
 if __name__ == "__main__":

@@ -20,15 +20,18 @@ def forest_mean(
     """Average over the trees of the rows of `values` at the leaves, [n, m]. Inputs are compared in single precision."""
     n, trees, m = inputs.shape[0], roots.shape[0], values.shape[1]
     found = np.zeros((n, m))
-    for i in range(n):
+    for start in range(0, n, 512):  # a tree stays in the cache for so many rows
+        stop = min(start + 512, n)
         for t in range(trees):
-            node = roots[t]
-            while feature[node] >= 0:
-                right = np.float32(inputs[i, feature[node]]) > threshold[node]
-                node = child[node] + (1 if right else 0)
-            row = child[node]
-            for j in range(m):
-                found[i, j] += values[row, j]
+            for i in range(start, stop):
+                node = roots[t]
+                while feature[node] >= 0:
+                    right = np.float32(inputs[i, feature[node]]) > threshold[node]
+                    node = child[node] + (1 if right else 0)
+                row = child[node]
+                for j in range(m):
+                    found[i, j] += values[row, j]
+    for i in range(n):
         for j in range(m):
             found[i, j] /= trees
     return found

@@ -17,7 +17,15 @@ from jmdp.methods.learned.candidates import Moments
 from jmdp.methods.learned.inputs import Inputs
 from jmdp.methods.learned.learned_result import RegressedEvaluation, gap_variances, judged
 from jmdp.methods.learned.stack import CovarianceStack, MeanStack, covariance_rows, variation
-from jmdp.methods.learned.visited import BLOCK, VisitedStates, VisitPlan, calibration_of
+from jmdp.methods.learned.visited import (
+    BLOCK,
+    FEWEST_BLOCKS,
+    ROLLOUTS,
+    VisitedStates,
+    VisitPlan,
+    blocks_within,
+    calibration_of,
+)
 from jmdp.methods.method import COVERS, Method
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
@@ -27,9 +35,8 @@ from jmdp.simulators.rollouts.pair_walks import paired_actions
 from jmdp.simulators.rollouts.rollouts import reference_steps
 from jmdp.simulators.simulator import Simulator
 
-_ROLLOUTS, _HELD_OUT_ROLLOUTS = 4, 8
-_MOST_STATES = 2000
-_FEWEST_BLOCKS, _FEWEST_HELD_OUT = 8, 8
+_HELD_OUT_ROLLOUTS = 8
+_FEWEST_HELD_OUT = 8
 
 _CERTAIN = 24
 """Blocks after which the simulation ends if no gap has varied."""
@@ -58,8 +65,8 @@ class LearnedMoments(Method["RegressedEvaluation"]):
     seed
         Random seed; the same seed gives the same numbers, unless `max_seconds` ends the simulation.
     max_steps
-        Largest number of simulated steps. By default 4 (72,000 + 1,536 T) for rollouts of T steps, where γ^T ≤ 0.01;
-        never more than 2,000 states.
+        Largest number of simulated steps, without those in held-out states. By default 4 (72,000 + 1,536 T) for
+        rollouts of T steps, where γ^T ≤ 0.01, in at most 2,000 states; with `max_steps` in at most 200,000, and at least 64.
     max_seconds
         Time after which no new states are simulated; the regressions follow.
     pool
@@ -96,9 +103,7 @@ class LearnedMoments(Method["RegressedEvaluation"]):
         horizon = reference_steps(discount)
         if simulator.episode_limit is not None:
             horizon = min(horizon, simulator.episode_limit)
-        most = 4 * (72_000 + 1_536 * horizon) if self.max_steps is None else self.max_steps
-        states = min(_MOST_STATES, most // (_ROLLOUTS * actions.size * horizon))
-        blocks = max(_FEWEST_BLOCKS, states // BLOCK)
+        blocks = blocks_within(self.max_steps, actions.size, horizon)
         plan = VisitPlan(
             simulator, actor, coupling, discount, horizon, Shock.of_sample(self.seed, 0).derived(b"states").seed()
         )
@@ -138,7 +143,7 @@ class LearnedMoments(Method["RegressedEvaluation"]):
             covariance_stack=covariances,
             constant=average,
             states=len(train.returns),
-            rollouts=_ROLLOUTS,
+            rollouts=ROLLOUTS,
             variation=variation(train.returns) if varied else 0.0,
         )
 
@@ -148,7 +153,7 @@ class LearnedMoments(Method["RegressedEvaluation"]):
         kinds = [i % (every + 1) == every for i in range(blocks + max(_FEWEST_HELD_OUT, blocks // every))]
         parts: tuple[list[VisitedStates], list[VisitedStates]] = [], []
         begun, interrupted = time.monotonic(), False
-        jobs = ((i, _HELD_OUT_ROLLOUTS if kind else _ROLLOUTS) for i, kind in enumerate(kinds))
+        jobs = ((i, _HELD_OUT_ROLLOUTS if kind else ROLLOUTS, kind) for i, kind in enumerate(kinds))
         with count_bar("LearnedMoments", progress, 0, BLOCK * len(kinds)) as report, pool_of(self.pool) as workers:
             try:
                 for i, part in enumerate(workers.ordered(plan, jobs)):
@@ -165,7 +170,7 @@ class LearnedMoments(Method["RegressedEvaluation"]):
 
 
 def _enough(parts: tuple[list[VisitedStates], list[VisitedStates]]) -> bool:
-    return len(parts[0]) >= _FEWEST_BLOCKS and len(parts[1]) >= 1
+    return len(parts[0]) >= FEWEST_BLOCKS and len(parts[1]) >= 1
 
 
 def _varied(visited: VisitedStates) -> bool:

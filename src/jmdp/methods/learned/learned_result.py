@@ -20,7 +20,14 @@ from jmdp.errors import SettingsError, SimulatorError, UnavailableError
 from jmdp.methods.learned.candidates import Moments
 from jmdp.methods.learned.inputs import Inputs
 from jmdp.methods.learned.stack import CovarianceStack, MeanStack
-from jmdp.methods.learned.visited import BLOCK, VisitedStates, VisitPlan, calibration_of
+from jmdp.methods.learned.visited import (
+    BLOCK,
+    VisitedStates,
+    VisitPlan,
+    blocks_within,
+    calibration_of,
+    default_steps,
+)
 from jmdp.methods.method import Method
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
@@ -219,16 +226,26 @@ class RegressedEvaluation(LearnedResult):
     @property
     def advice(self) -> str:
         """What may lead to a better answer, in one sentence; empty if the outcome is TRAINED."""
-        if self.outcome is Outcome.NOTHING_VARIED:
-            return (
-                "No gap varied: rewards are deterministic, or all randomness is shared and cancels. Nothing can be "
-                "learned about variances."
-            )
         if self.outcome in (Outcome.TRAINED, Outcome.NOT_JUDGED):
             return ""
-        more = f"LearnedMoments(seed=…, max_steps={4 * self.states * self.rollouts * self.actions.size * self.horizon})"
+        settings: Any = self.method
+        planned = BLOCK * blocks_within(settings.max_steps, self.actions.size, self.horizon)
+        if self.outcome is Outcome.NOTHING_VARIED:
+            return (
+                f"No gap varied in {self.states:,} states with {self.rollouts} rollouts each. If rewards are "
+                "deterministic, or all randomness is shared and cancels, that is the answer. If rewards that vary come "
+                f"later than {self.horizon:,} steps, where returns are cut, use a larger discount. Rare ones may be "
+                "missing."
+            )
         if self.outcome is Outcome.INTERRUPTED:
             return f"The run was interrupted after {self.states:,} states. Run it again to the end."
+        if settings.max_seconds is not None and self.states < planned:
+            return (
+                f"The limit of {settings.max_seconds:g} seconds ended the simulation after {self.states:,} of "
+                f"{planned:,} states. Use a larger one, or none: LearnedMoments(seed=…, max_seconds=None)."
+            )
+        steps = max(4 * self.states * self.rollouts * self.actions.size * self.horizon, default_steps(self.horizon))
+        more = f"LearnedMoments(seed=…, max_steps={steps})"
         if self.variation < _LITTLE:
             return (
                 f"Gap variances hardly differ between states: by {self.variation:.0%} of their mean, as far as "
@@ -249,7 +266,7 @@ class RegressedEvaluation(LearnedResult):
         blocks = -(-whole_number("states", states, 1) // BLOCK)
         plan = VisitPlan(self.simulator, self.actor, self.coupling, self.discount, self.horizon, root.seed())
         with pool_of(pool) as workers:
-            jobs = ((block, whole_number("rollouts", rollouts, 4)) for block in range(blocks))
+            jobs = ((block, whole_number("rollouts", rollouts, 4), True) for block in range(blocks))
             visited = VisitedStates.joined(list(workers.ordered(plan, jobs)))
         mean, covariance = self.moments(visited.observation)
         return calibration_of(visited, mean, covariance, gap_variances(self.constant), seed)

@@ -27,21 +27,43 @@ BLOCK = 8
 _FIRST_WITHIN = 40
 """The first state of a block is visited within this many steps, so that blocks do not all begin at a start."""
 
-_MOST_PAIRS = 6
-"""Pairs of actions of a state that are compared with predictions."""
+_MOST_COMPARED = 4
+"""Actions that are simulated in a held-out state."""
+
+ROLLOUTS = 4
+"""Rollouts of each action in a state that regressions are fitted to."""
+
+_DEFAULT_STATES, _MOST_STATES = 2_000, 200_000
+"""Largest number of states, by default and with `max_steps`."""
+
+FEWEST_BLOCKS = 8
+
+
+def blocks_within(max_steps: int | None, actions: int, horizon: int) -> int:
+    """Number of blocks whose rollouts have at most so many steps, or the default number; at least eight."""
+    steps = ROLLOUTS * actions * horizon * BLOCK
+    if max_steps is None:
+        return max(FEWEST_BLOCKS, min(_DEFAULT_STATES // BLOCK, default_steps(horizon) // steps))
+    return max(FEWEST_BLOCKS, min(_MOST_STATES // BLOCK, max_steps // steps))
+
+
+def default_steps(horizon: int) -> int:
+    """Number of steps that are simulated by default, for rollouts of this length."""
+    return 4 * (72_000 + 1_536 * horizon)
 
 
 @dataclass(frozen=True, eq=False)
 class VisitedStates(arrays.FrozenArrays):
-    """Observations of visited states, and the returns of all actions in each of them."""
+    """Observations of visited states, and the returns of some or all actions in each of them."""
 
     observation: npt.NDArray[np.generic]  # [N, …]
-    returns: Floats  # [N, n, A]
+    actions: Integers  # [N, m], the simulated actions
+    returns: Floats  # [N, n, m]
 
     @classmethod
     def joined(cls, parts: list[VisitedStates]) -> VisitedStates:
         """Concatenate blocks."""
-        names = ("observation", "returns")
+        names = ("observation", "actions", "returns")
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
@@ -56,41 +78,43 @@ class VisitPlan:
     horizon: int
     seed: int
 
-    def __call__(self, block: int, rollouts: int) -> VisitedStates:
-        """Simulate one block."""
+    def __call__(self, block: int, rollouts: int, held_out: bool = False, first: int = 0) -> VisitedStates:
+        """Simulate rollouts first … first + rollouts − 1 of one block: of all actions, or of four in held-out states."""
         root = Shock.of_sample(self.seed, block)
         states = states_of_episodes(self.simulator, self.actor, root.derived(b"starts"), BLOCK, SPACING, _FIRST_WITHIN)
         assert self.simulator.actions is not None
-        actions, seen, returns = list(range(self.simulator.actions.size)), [], []
+        A, seen, compared, returns = self.simulator.actions.size, [], [], []
         for i, state in enumerate(states):
+            actions = np.arange(A)
+            if held_out and A > _MOST_COMPARED:
+                actions = np.sort(root.derived(b"actions", i).generator().permutation(A)[:_MOST_COMPARED])
             plan = RolloutPlan(
                 state=state,
-                actions=actions,
+                actions=actions.tolist(),
                 coupling=self.coupling,
                 discount=self.discount,
                 horizon=self.horizon,
                 seed=root.derived(b"rollouts", i).seed(),
             )
             seen.append(np.array(numbers_of(self.simulator, self.simulator.observe(state))))
-            returns.append(paired_draws(self.simulator, self.actor, plan, 0, rollouts).returns)
-        return VisitedStates(np.stack(seen), np.stack(returns))
+            compared.append(actions)
+            returns.append(paired_draws(self.simulator, self.actor, plan, first, rollouts).returns)
+        return VisitedStates(np.stack(seen), np.stack(compared), np.stack(returns))
 
 
 def calibration_of(
     visited: VisitedStates, mean: Floats, covariance: Floats, reference: Floats, seed: int
 ) -> Calibration:
-    """Compare predictions for visited states with their returns: at most six pairs of actions of a state.
+    """Compare predictions for visited states with their returns, for all pairs of simulated actions.
 
     `reference` [A, A] are the gap variances that the verdict compares with.
     """
-    N, _, A = visited.returns.shape
-    draw = Shock.of_sample(seed, 0).derived(b"compared pairs").generator()
-    pairs = np.stack(np.triu_indices(A, 1), axis=1)
-    count = min(_MOST_PAIRS, len(pairs))
-    chosen: Integers = np.concatenate([pairs[draw.permutation(len(pairs))[:count]] for _ in range(N)])
-    i, (a, b) = np.repeat(np.arange(N), count), chosen.T
-    returns = np.stack([visited.returns[i, :, a], visited.returns[i, :, b]], axis=2)
-    return record_of(mean[i], covariance[i], chosen, i, returns, seed, reference=reference[a, b])
+    N, m = visited.actions.shape
+    one, other = np.triu_indices(m, 1)
+    i, one, other = np.repeat(np.arange(N), len(one)), np.tile(one, N), np.tile(other, N)
+    a, b = visited.actions[i, one], visited.actions[i, other]
+    returns = np.stack([visited.returns[i, :, one], visited.returns[i, :, other]], axis=2)
+    return record_of(mean[i], covariance[i], np.stack([a, b], axis=1), i, returns, seed, reference=reference[a, b])
 
 
 def record_of(
