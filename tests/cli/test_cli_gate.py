@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -42,6 +43,19 @@ def test_exit_codes(capsys):
     assert early.code == Exit.UNDECIDED
     assert early.out.startswith("undecided: too few samples for an interval")
     assert run(capsys, f"{INVENTORY} --margin 2% --max-samples 8 --json").json["gap"]["low"] is None
+
+
+@pytest.mark.long
+def test_the_page_on_control_puts_its_policy_in_the_gate(capsys, tmp_path, monkeypatch):
+    """A policy beside a shadow, in a file; the command as written."""
+    page = (Path(__file__).parents[2] / "docs/control.md").read_text(encoding="utf-8")
+    file, line, says = re.search(
+        r"`restock\.py`:\n\n```python\n(.*?)```\n\n```bash\n(.*?)\n```\n\n```text\n(.*?)```", page, flags=re.DOTALL
+    ).groups()
+    (tmp_path / "restock.py").write_text(file, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    found = run(capsys, line)
+    assert (found.code, found.out.split()) == (Exit.YES, says.split())
 
 
 def test_one_look(capsys):

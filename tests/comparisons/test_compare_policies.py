@@ -135,6 +135,33 @@ def test_a_table_has_the_moments_of_the_pair_chain(coupling):
     check_moments(found, exact(model, policies(model), coupling))
 
 
+@pytest.mark.parametrize("coupling", [SHARED, Local(), Independent()], ids=repr)
+def test_with_a_discount_of_one_a_table_has_sums_over_the_horizon(coupling):
+    """Policies and first actions against `evaluate` over the same steps; nothing is left after them."""
+    model, steps = table(), {"horizon": 6, "discount": 1.0}
+    pair = policies(model)
+    truth = jmdp.evaluate(model, pair, coupling, starts=[0], **steps).gap("start", "new", "old")
+    check_moments(drawn(model, pair, 20_000, starts=[0], coupling=coupling, **steps), (truth.mean, truth.variance))
+    given = {"coupling": coupling, "seed": 3, "progress": False}
+    rolled = jmdp.compare(model, pair["old"], state=1, samples=20_000, **steps, **given)
+    truth = jmdp.evaluate(model, pair["old"], coupling, **steps).gap(1, 1, 0)
+    check_moments(rolled, (truth.mean, truth.variance))
+    with pytest.raises(SettingsError, match=r"the problem's own is 0\.8\. Omit discount\."):
+        jmdp.compare_policies(model, pair, discount=1.0, starts=STARTS, **given)
+    with pytest.raises(SettingsError, match="or give discount=1"):
+        jmdp.compare_policies(model, pair, discount=0.9, horizon=6, starts=STARTS, **given)
+
+
+def test_a_review_with_a_discount_of_one_is_over_the_horizon():
+    model = table()
+    pair, asked = policies(model), {"horizon": 6, "discount": 1.0, "starts": {0: 1.0}}
+    found = jmdp.review(model, pair["new"], reference=pair["old"], seed=0, progress=False, **asked)
+    truth = jmdp.evaluate(model, pair["old"], jmdp.Synchronous(), horizon=6, discount=1.0)
+    table_of_old = jmdp.TabularPolicy.of(pair["old"], model).probs
+    assert found.expectation.low <= float(table_of_old[0] @ truth.mean[0]) <= found.expectation.high
+    assert found.earned == pytest.approx(float(found.trajectory.rewards.sum()))
+
+
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
 @pytest.mark.parametrize("kind", ["stepped", pytest.param("functions", marks=pytest.mark.long), "gymnasium"])
 def test_simulators_have_the_moments_of_the_pair_chain(kind, coupling):

@@ -50,14 +50,14 @@ def misses(seed, *, discounted=False):
     wrong, widths = [], []
     for objective in ("shortfall", "shortfall and chance"):
         found = jmdp.frontier(model, **given, objective=objective, weights=weights)
-        scale = Fraction(found.chance_weight)
+        scale = Fraction(found.measure.chance)
         for point in found.points:
             weight = Fraction(point.weight)
             best = truth.best(every, weight, weight * scale)
             if not contains(point.value, best):
                 wrong.append((objective, point.weight, "value", float(best), point.value))
             widths.append(point.value.high - point.value.low)
-            policy = problem.solve(Utility(point.weight, point.weight * found.chance_weight))
+            policy = problem.solve(Utility(point.weight, point.weight * found.measure.chance))
             for name, exact in truth.statistics(policy).items():
                 if not contains(getattr(point.statistics, name), exact):
                     wrong.append((objective, point.weight, name, float(exact), getattr(point.statistics, name)))
@@ -72,6 +72,23 @@ def test_equal_to_all_policies_of_the_scenario_history(seeds):
     found = {seed: misses(seed) for seed in seeds}
     assert {seed: wrong for seed, (wrong, _) in found.items() if wrong} == {}
     assert max(width for _, widths in found.values() for width in widths) < 1e-7  # the policies are the best ones
+
+
+@pytest.mark.parametrize("seeds", [range(28, 48), pytest.param(range(240), marks=pytest.mark.long)])
+def test_default_weights_find_the_hull_of_all_policies(seeds):
+    """Also where it has a gain without risk, or nothing between the incumbent and the largest gain."""
+    between = 0
+    for seed in seeds:
+        model, given = random_case(seed)
+        found = jmdp.frontier(model, **given)
+        between += len(found.points) > 1
+        truth = Histories(Problem(model, **given))
+        for gain, risk in truth.largest_gains(truth.policies(), Fraction(0)):
+            hull = found.gain_at(float(risk))
+            slack = Fraction(1, 10**6) * abs(Fraction(float(found.optimum.statistics.gain))) + Fraction(1, 10**9)
+            assert gain - slack <= Fraction(float(hull)), (seed, gain, risk)
+            assert gain <= Fraction(found.gain_at(np.nextafter(risk, 9)).high), (seed, gain, risk)
+    assert between > len(seeds) / 5
 
 
 @pytest.mark.parametrize("seeds", [range(8), pytest.param(range(8, 120), marks=pytest.mark.long)])

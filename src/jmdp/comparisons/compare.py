@@ -82,7 +82,7 @@ def compare(
     seed
         Random seed of all draws. Sample i depends only on the seed and i.
     discount
-        Discount factor γ; a table has its own. With 1 the return is the sum of rewards over `horizon` steps.
+        Discount factor γ; a table has its own. With 1 and a `horizon` the return is the sum of rewards over its steps.
     coupling
         Which randomness the rollouts share. `Synchronous`: common random numbers, one shock for all branches in each
         step. `Local`, the paper's coupling: branches share a shock only while they are in the same state; if states
@@ -159,7 +159,7 @@ def action_question(
     """Check that simulator, policy, actions and settings are compatible, and combine them."""
     simulator = compiled(as_simulator(source))
     simulator.check_coupling(settings.coupling)
-    gamma = problem_discount(simulator.discount, discount)
+    gamma = problem_discount(simulator.discount, discount, horizon=settings.horizon)
     horizon = rollout_horizon(simulator, gamma, settings.horizon, MonteCarlo.samples)
     place = simulator.start(Shock.of_sample(settings.seed, 0)) if state is None else table_state(simulator, state)
     reward_bound = known_reward_bound(simulator, [place], settings.assume.single().reward_bound)

@@ -97,7 +97,8 @@ def compare_policies(
     seed
         Random seed of all draws. Sample i depends only on the seed and i.
     discount
-        Discount factor γ; a table has its own. With 1 the return is the sum of an episode's rewards.
+        Discount factor γ; a table has its own. With 1 the return is the sum of an episode's rewards; a table then needs
+        a `horizon`.
     coupling
         Which randomness the episodes share, as in `compare`. By default all policies receive the same shock in each
         step, and random policies draw their actions with the same uniform number. `Independent` also draws starts
@@ -155,7 +156,7 @@ def policy_question(
     branches_meet = coupling.shared_in_a_state and not coupling.shared_between_states
     simulator = compiled(episode_simulator(source, digests=branches_meet))
     simulator.check_coupling(coupling)
-    gamma = problem_discount(simulator.discount, discount)
+    gamma = problem_discount(simulator.discount, discount, horizon=settings.horizon)
     horizon = simulator.episode_limit if settings.horizon is None and gamma == 1 else settings.horizon
     if gamma == 1 and horizon is None:
         raise SettingsError(

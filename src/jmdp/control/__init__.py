@@ -8,12 +8,13 @@ from jmdp.base import on_first_use
 
 if TYPE_CHECKING:
     from jmdp.control.few_changes import Changes, FewChanges
-    from jmdp.control.frontier import Frontier, Point
+    from jmdp.control.frontier import Frontier
     from jmdp.control.improve import Improvement
     from jmdp.control.policy import ShadowPolicy
+    from jmdp.control.search import Point, Risk
     from jmdp.control.shadow import Statistics
 
-__all__ = ["Changes", "FewChanges", "Frontier", "Improvement", "Point", "ShadowPolicy", "Statistics"]
+__all__ = ["Changes", "FewChanges", "Frontier", "Improvement", "Point", "Risk", "ShadowPolicy", "Statistics"]
 
 __getattr__, __dir__ = on_first_use(
     __name__,
@@ -22,7 +23,8 @@ __getattr__, __dir__ = on_first_use(
         "FewChanges": "few_changes",
         "Frontier": "frontier",
         "Improvement": "improve",
-        "Point": "frontier",
+        "Point": "search",
+        "Risk": "search",
         "ShadowPolicy": "policy",
         "Statistics": "shadow",
     },

@@ -15,7 +15,7 @@ from jmdp.base.machine import interruptible
 from jmdp.base.settings import number, whole_number
 from jmdp.control import shadow_kernel as kernel
 from jmdp.control.frontier import Answered, statistics_row
-from jmdp.control.shadow import Problem, ShadowActions, Statistics
+from jmdp.control.shadow import Problem, Statistics
 from jmdp.results.text import shown
 
 if TYPE_CHECKING:
@@ -133,9 +133,6 @@ class _Search:
             int(s): [(int(s), int(a)) for a in np.flatnonzero(ok)] for s, ok in zip(reached, changed, strict=True)
         }
         self._nothing = float(self._values([()])[0])
-        empty = np.zeros(0, np.int64)
-        index = np.full((problem.model.shape[0],) * 2, -1)
-        self._no_cells = [(index, empty, empty, empty)] * problem.steps
 
     def sets(self, most: int) -> Iterable[Changes]:
         """The best set for each k."""
@@ -193,8 +190,7 @@ class _Search:
         acting = problem.incumbent.copy()
         for s, a in changes:
             acting[:, s] = a
-        nothing = [np.zeros(0, np.int16)] * problem.steps
-        return problem.statistics(ShadowActions(self._no_cells, nothing, acting, problem.cell, 0.0, 0.0))
+        return problem.statistics(problem.fixed(acting))
 
     def _described(self, k: int, changes: tuple[Change, ...], exact: bool) -> Changes:
         """The set in the order whose worst beginning is best."""

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from heapq import heapify, heappop, heappush
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -22,7 +20,8 @@ from jmdp.base.interval import Estimate
 from jmdp.base.machine import cores, interruptible
 from jmdp.base.rounding import share_of_cases
 from jmdp.base.settings import choice, listed, number, real_number, short
-from jmdp.control.shadow import TAIL, Problem, ShadowActions, Statistics, Utility
+from jmdp.control.search import Point, Risk, Search, bound
+from jmdp.control.shadow import Problem, Statistics
 from jmdp.errors import SettingsError, UnavailableError
 from jmdp.results.result import Tabulated, figure
 from jmdp.results.text import indented, lines, paragraphs, shown
@@ -32,33 +31,10 @@ if TYPE_CHECKING:
 
     from jmdp.models.tabular import TabularJMDP
 
-_WEIGHTS = 19
-"""Default number of positive weights."""
-
 _MOST_WEIGHTS = 10_000
 
 _TAIL_WEIGHTS = (0.1, 0.3, 1.0, 3.0)
 """Default weights of the worst 5%, which have the unit of the gain."""
-
-_MOST_QUANTILES = 400
-"""Quantiles of the gap for which a programme is solved at most, for each weight of the worst 5%."""
-
-_EMPHASIS = 10.0
-"""How much more "shortfall and chance" weighs the chance, where both are measured in those of the largest gain."""
-
-OPTIMUM = "largest gain"
-
-
-@dataclass(frozen=True)
-class Point:
-    """A deterministic policy of the frontier."""
-
-    name: str
-    weight: float
-    statistics: Statistics
-    value: Estimate  # E[G] − weight × risk: its own is at least `low`, and that of all policies at most `high`
-    # For "cvar" it is E[G] + weight × mean of the worst 5% of G.
-    under: Statistics | None = None  # the same policy in the second model
 
 
 class Answered(Tabulated):
@@ -89,8 +65,9 @@ class Frontier(Answered):
     _index: ClassVar = ("policy",)
 
     points: tuple[Point, ...]  # the first has the largest gain; then by weight
+    tried: tuple[Point, ...]  # these and others, which are no better than a coin; their values bound the hull
     objective: str
-    chance_weight: float
+    measure: Risk
     horizon: int
     discount: float
     cell: float  # gaps are counted in units of this size
@@ -104,9 +81,7 @@ class Frontier(Answered):
 
     def risk(self, of: Statistics) -> float:
         """Shortfall, and the weighted chance of being worse; or the mean loss in the worst 5%."""
-        if self.objective == "cvar":
-            return -float(of.worst)
-        return float(of.shortfall) + self.chance_weight * float(of.chance)
+        return self.measure.of(of)
 
     @cached_property
     def hull(self) -> Floats:
@@ -129,8 +104,7 @@ class Frontier(Answered):
         """Gain of the hull at this risk; no policy, with or without coins, has more than the upper end."""
         limit = number("risk", risk, 0)
         found = float(np.interp(limit, self.hull[:, 0], self.hull[:, 1]))
-        most = min(one.value.high + one.weight * limit for one in self.points)
-        return Estimate(found, found, max(most, found))
+        return Estimate(found, found, max(bound(self.tried, limit), found))
 
     @property
     def width(self) -> float:
@@ -164,7 +138,7 @@ class Frontier(Answered):
                 f"one with the best worst 5% gains {shown(safe.gain)}, and there they {_earned(safe.worst)}."
             )
         kept = float(self.gain_at(risk / 2)) / gain
-        name = "shortfall" if not self.chance_weight else "risk"
+        name = "risk" if self.measure.chance else "shortfall"
         said = (
             f"{first}, falls short of it by {shown(best.shortfall)} on average, and is worse in "
             f"{share_of_cases(best.chance)}. "
@@ -230,8 +204,8 @@ def frontier(
         "shortfall": E[max(0, −G)]. "shortfall and chance": P(G < 0) too, which alone would reward gambles. "cvar": the
         mean of the worst 5% of G, which takes a programme for each of up to 400 quantiles of G.
     weights
-        Weights ≥ 0 of the risk. Default: 19 from small to large, 4 for "cvar"; the largest gain (weight 0) is always
-        included.
+        Weights ≥ 0 of the risk. Default: up to 20 are tried, at which corners of the hull are found; 4 for "cvar". The
+        largest gain (weight 0) is always included.
     tie_tolerance
         Gaps of at most this size count as 0. Default: 10⁻⁹ of the largest reward.
     under
@@ -249,104 +223,30 @@ def frontier(
             under, incumbent, horizon=horizon, terminal_value=terminal_value, discount=problem.discount, starts=starts,
             tie_tolerance=tie_tolerance, like=problem,
         )  # fmt: skip
-    best, _ = solved(problem, Utility())
-    if chosen is None:
-        chosen = [*_TAIL_WEIGHTS] if asked == "cvar" else default_weights(best)
-    scale = chance_scale(best) if asked == "shortfall and chance" else 0.0
-    largest = float(best.gain)
-
-    def point(weight: float) -> Point:
-        if asked == "cvar" and weight:
-            policy, high = safest(problem, weight)
-            found = problem.statistics(policy, largest / 10)
-            low = found.gain.low + weight * found.worst.low
-        else:
-            utility = Utility(weight, weight * scale)
-            policy = problem.solve(utility)
-            found = problem.statistics(policy, largest / 10)
-            high = problem.upper_value(utility, policy)
-            low = found.gain.low - weight * found.shortfall.high - weight * scale * found.chance.high
-        low = min(low, high)
-        value = Estimate(min(max(policy.value, low), high), low, high)
-        other = None if second is None else second.statistics(policy, largest / 10)
-        return Point(f"weight {weight:.3g}" if weight else OPTIMUM, weight, found, value, other)
-
-    with ThreadPoolExecutor(cores()) as pool:  # kernels release the GIL
-        points = tuple(pool.map(point, (0.0, *(w for w in chosen if w > 0))))
+    search = Search(problem, second)
+    measure = Risk()
+    if asked == "shortfall and chance":
+        measure = Risk(chance=search.chance_scale())
+    elif asked == "cvar":
+        measure = Risk(0.0, tail=1.0)
+    points = tried = [search.best.point]
+    if chosen is None and asked != "cvar":
+        points, tried = search.corners(measure)
+    else:
+        some = [one for one in (_TAIL_WEIGHTS if chosen is None else chosen) if one > 0]
+        with ThreadPoolExecutor(cores()) as pool:  # kernels release the GIL
+            points = tried = [*points, *pool.map(lambda weight: search.at(weight, measure).point, some)]
     return Frontier(
-        points=points,
+        points=tuple(points),
+        tried=tuple(tried),
         objective=asked,
-        chance_weight=scale,
+        measure=measure,
         horizon=problem.steps,
         discount=problem.discount,
         cell=problem.cell,
         exact=problem.exact,
         tie_tolerance=problem.tie_tolerance,
     )
-
-
-def safest(problem: Problem, weight: float) -> tuple[ShadowActions, float]:
-    """The policy that maximises E[G] + weight × mean of the worst 5%, and an upper bound for all policies.
-
-    The mean of the worst share α is the largest q − E[max(0, q − G)]/α of all q, reached at a value of G (Rockafellar
-    & Uryasev 2000). For each q the rest is a utility. As a function of q, the value of the best policy grows by at
-    most `weight` and falls by at most weight × (1/α − 1) per unit. So intervals between values q that were tried are
-    bounded, and those with the highest bounds are halved, until none can hold a better q.
-    """
-    rise, fall = weight * problem.cell, weight * (1 / TAIL - 1) * problem.cell  # per cell
-    tried: dict[int, tuple[float, float, ShadowActions]] = {}  # value, upper bound and policy
-
-    def attempt(q: int) -> None:
-        utility = Utility(weight / TAIL, kink=q)
-        policy = problem.solve(utility)
-        tried[q] = policy.value + rise * q, problem.upper_value(utility, policy) + rise * q, policy
-
-    def interval(low: int, high: int) -> tuple[float, int, int]:
-        left, right = tried[low][1], tried[high][1]
-        crossing = (right - left + fall * (high - low)) / (rise + fall)  # of the two lines, from `low`
-        return -(left + rise * min(max(crossing, 0.0), high - low)), low, high
-
-    least, most = (int(f(x[0])) for f, x in ((np.min, problem.down.least), (np.max, problem.up.most)))
-    ends = sorted({least, min(max(0, least), most), most})
-    for q in ends:
-        attempt(q)
-    best = max(tried.values(), key=lambda one: one[0])
-    left = [interval(*pair) for pair in pairwise(ends)]
-    heapify(left)
-    high = max(one[1] for one in tried.values())
-    while left and -left[0][0] > best[0]:
-        bound, low, above = heappop(left)
-        if above - low <= 1:  # both ends were tried
-            continue
-        if len(tried) >= _MOST_QUANTILES:
-            high = max(high, -bound)
-            break
-        middle = (low + above) // 2
-        attempt(middle)
-        high = max(high, tried[middle][1])
-        best = max(best, tried[middle], key=lambda one: one[0])
-        for pair in ((low, middle), (middle, above)):
-            heappush(left, interval(*pair))
-    return best[2], high
-
-
-def solved(problem: Problem, utility: Utility) -> tuple[Statistics, Any]:
-    """Statistics of an optimal policy, and the policy."""
-    policy = problem.solve(utility)
-    return problem.statistics(policy), policy
-
-
-def default_weights(best: Statistics) -> list[float]:
-    """Weights around that at which the largest gain is worth its shortfall."""
-    if float(best.shortfall) <= 0 or float(best.gain) <= 0:
-        return []
-    ratio = float(best.gain) / float(best.shortfall)
-    return [ratio * float(x) for x in np.geomspace(0.03, 6, _WEIGHTS)]
-
-
-def chance_scale(best: Statistics, emphasis: float = _EMPHASIS) -> float:
-    """The chance of being worse, in units of shortfall."""
-    return emphasis * float(best.shortfall) / float(best.chance) if float(best.chance) > 0 else 0.0
 
 
 def _checked(weights: Any) -> list[float]:

@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from jmdp.base.interval import Estimate
 from jmdp.base.machine import interruptible
 from jmdp.base.rounding import share_of_cases
 from jmdp.base.settings import number
-from jmdp.control.frontier import OPTIMUM, Answered, chance_scale, statistics_row
+from jmdp.control.frontier import Answered, statistics_row
 from jmdp.control.policy import ShadowPolicy, check_observed
-from jmdp.control.shadow import Problem, ShadowActions, Statistics, Utility
+from jmdp.control.search import OPTIMUM, Search
+from jmdp.control.shadow import Problem, Statistics
 from jmdp.errors import SettingsError
 from jmdp.results.text import shown
 
 if TYPE_CHECKING:
     from jmdp.models.tabular import TabularJMDP
-
-_EMPHASES = (0.0, 1.0, 2.0, 3.0, 5.0, 10.0)
-"""How much more than the shortfall the chance of being worse is weighed, if the chance is limited."""
-
-_BISECTIONS = 10
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A policy that was found, with its statistics."""
-
-    weight: float
-    statistics: Statistics
-    actions: ShadowActions
-    upper: float  # no policy exceeds this utility
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -124,83 +109,4 @@ def improve(
         found = search.within_chance(limit)
         said = f"a chance of being worse of at most {limit:.4g}"
     policy = ShadowPolicy(problem, found.actions, seen)
-    return Improvement(policy, found.statistics, search.best.statistics, said, coin)
-
-
-class Search:
-    """Policies of a problem by the weight of their risk."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problem, self._barely = problem, 0.0
-        best = self.at(0.0)
-        self._barely = float(best.statistics.gain) / 10
-        self.best = replace(best, statistics=problem.statistics(best.actions, self._barely))
-        gain, shortfall = float(best.statistics.gain), float(best.statistics.shortfall)
-        self._unit = max(gain, 0.0) / shortfall if shortfall > 0 else 1.0
-
-    def at(self, weight: float, scale: float = 0.0) -> Candidate:
-        """The policy that maximises E[G] − weight × (shortfall + scale × chance)."""
-        utility = Utility(weight, weight * scale)
-        actions = self.problem.solve(utility)
-        upper = self.problem.upper_value(utility, actions)
-        return Candidate(weight, self.problem.statistics(actions, self._barely), actions, upper)
-
-    def within_shortfall(self, limit: float) -> tuple[Candidate, Estimate | None]:
-        """The best corner of the hull within the limit, and the gain of the hull there."""
-        within = limit + self.problem.tie_tolerance
-        if self.best.statistics.shortfall.high <= within:
-            return self.best, None
-        above, below = self.best, self.at(_LARGE * max(self._unit, 1e-9))
-        bound = min(one.upper + one.weight * limit for one in (above, below))
-        for _ in range(60):
-            (x, g), (y, f) = ((float(one.statistics.shortfall), float(one.statistics.gain)) for one in (above, below))
-            weight = (g - f) / (x - y) if x > y else 0.0
-            if not weight > 0:
-                break
-            found = self.at(weight)
-            bound = min(bound, found.upper + weight * limit)
-            z, e = float(found.statistics.shortfall), float(found.statistics.gain)
-            if e - weight * z <= g - weight * x + 1e-9 * abs(g):
-                break
-            if found.statistics.shortfall.high <= within:
-                below = found
-            else:
-                above = found
-        line = f + (g - f) * (limit - y) / (x - y) if x > y else f
-        return below, Estimate(line, line, max(line, bound))
-
-    def within_chance(self, limit: float) -> Candidate:
-        """The best policy found whose chance is within the limit, and which loses no more than the optimum."""
-        best = self.best.statistics
-
-        def allowed(one: Candidate) -> bool:
-            own = one.statistics
-            within = own.shortfall.high <= best.shortfall.high and own.worst.low >= best.worst.low
-            return own.chance.high <= limit and within
-
-        if allowed(self.best):
-            return self.best
-        found = self.at(_LARGE * max(self._unit, 1e-9))
-        for emphasis in _EMPHASES:
-            for one in self._descent(chance_scale(best, emphasis), limit):
-                if allowed(one) and float(one.statistics.gain) > float(found.statistics.gain):
-                    found = one
-        return found
-
-    def _descent(self, scale: float, limit: float) -> list[Candidate]:
-        """Policies near the smallest weight at which the chance is within the limit, by bisection of its logarithm."""
-        low, high = math.log(self._unit * 1e-3 + 1e-300), math.log(self._unit * 20 + 1e-300)
-        found = []
-        for _ in range(_BISECTIONS):
-            middle = (low + high) / 2
-            one = self.at(math.exp(middle), scale)
-            found.append(one)
-            if one.statistics.chance.high <= limit:
-                high = middle
-            else:
-                low = middle
-        return found
-
-
-_LARGE = 1e6
-"""A weight, in that at which the largest gain is worth its shortfall, with which no risk is taken."""
+    return Improvement(policy, found.point.statistics, search.best.point.statistics, said, coin)

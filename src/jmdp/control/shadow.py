@@ -281,6 +281,19 @@ class Problem:
             own[h] = (self.reward[everyone, :, b] + self.discount * after) @ self.p
         return largest, actions, own
 
+    @property
+    def largest_gain(self) -> float:
+        """Largest E[G] of all policies."""
+        largest, _, own = self.best
+        return float(self.start @ (largest[0] - own[0]))
+
+    def fixed(self, acting: Integers) -> ShadowActions:
+        """A policy that takes these actions [H, S] and looks at neither shadow nor gap."""
+        empty = np.zeros(0, np.int64)
+        table = np.full((self.start.size,) * 2, -1), empty, empty, empty
+        nothing = [np.zeros(0, np.int16)] * self.steps
+        return ShadowActions([table] * self.steps, nothing, acting, self.cell, 0.0, 0.0)
+
     def increment(self, h: int, s: int, t: int, k: int, a: int) -> int:
         """Change of the tracked gap, in cells, in scenario k of those that can happen."""
         difference = float(self.units[s, k, a] - self.units[t, k, int(self.incumbent[h, t])])

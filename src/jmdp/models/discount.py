@@ -19,12 +19,18 @@ def checked_discount(discount: Any) -> float:
     return gamma
 
 
-def problem_discount(own: float | None, given: Any) -> float:
-    """Discount of the model or simulator, or the given one if it has none; raise if both differ."""
+def problem_discount(own: float | None, given: Any, *, horizon: Any = None) -> float:
+    """Discount of the model or simulator, or the given one if it has none; raise if both differ.
+
+    With a `horizon` that was given, a discount of 1 is the sum of the rewards of its steps, whatever the problem's own.
+    """
     if own is not None:
-        if given is not None and real_number(given) != own:
-            raise SettingsError(f"discount is {short(given)}, but the problem's own is {own!r}. Omit discount.")
-        return own
+        if given is None or real_number(given) == own:
+            return own
+        if horizon is not None and real_number(given) == 1:
+            return 1.0
+        summed = "" if horizon is None else ", or give discount=1 for the plain sum of the rewards"
+        raise SettingsError(f"discount is {short(given)}, but the problem's own is {own!r}. Omit discount{summed}.")
     if given is None:
         raise SettingsError(
             "This simulator has no discount. Give one: discount=1.0 for the plain sum of an episode's rewards (with "

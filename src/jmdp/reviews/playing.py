@@ -87,7 +87,8 @@ def review(
         How values are found: `RolloutValues` or `LookaheadValues`. None: exactly for a table whose policy is a table;
         by rollouts for one episode, and by lookahead with fitted values for several.
     discount
-        Discount factor γ; a table has its own. With 1 the return is the sum of the rewards of `horizon` steps.
+        Discount factor γ; a table has its own. With 1 and a `horizon` the return is the sum of rewards over its steps;
+        values of a table are then found by rollouts.
     horizon
         Largest number of steps of an episode. Default: with discount 1 the time limit of the environment, otherwise the
         smallest with γ^horizon ≤ 1/1000. With a discount below 1 it is also the number of steps that rollouts continue
@@ -164,7 +165,7 @@ def _question(
 ) -> ReviewQuestion:
     """Check that simulator, policies and settings are compatible, and combine them."""
     simulator = compiled(_simulator(source, discount))
-    gamma = problem_discount(simulator.discount, discount)
+    gamma = problem_discount(simulator.discount, discount, horizon=settings.horizon)
     horizon = settings.horizon
     if horizon is None:
         horizon = simulator.episode_limit if gamma == 1 else enough_steps(gamma, 1e-3 / (1 - gamma))

@@ -109,7 +109,7 @@ class ReviewQuestion:
                 f"method is {short(method)}. Give jmdp.reviews.RolloutValues(), jmdp.reviews.LookaheadValues() or None."
             )
         probs = None
-        if isinstance(simulator, TabularSimulator):
+        if isinstance(simulator, TabularSimulator) and self.discount < 1:  # exact values have no horizon
             S, _, A = simulator.model.shape
             probs = self.follower.table(S, A)
         if method is None and probs is None:

@@ -70,9 +70,9 @@ def _mark(axes: Axes, at: tuple[float, float], text: str, offset: tuple[int, int
 def _risk(frontier: Frontier) -> str:
     if frontier.objective == "cvar":
         return "mean loss in the worst 5%"
-    if not frontier.chance_weight:
+    if not frontier.measure.chance:
         return "shortfall"
-    return f"shortfall + {frontier.chance_weight:.3g} × chance of being worse"
+    return f"shortfall + {frontier.measure.chance:.3g} × chance of being worse"
 
 
 def _title(frontier: Frontier) -> str:
