@@ -26,6 +26,7 @@ NO_ENTRY = {
     "Point": "made by frontier",
     "PolicyComparison": "made by compare_policies",
     "Product": "it has no settings; `couple` has an entry",
+    "Risk": "made by frontier",
     "RunComparison": "made by compare_runs",
     "RunComparisons": "made by compare_runs",
     "Statistics": "made by frontier",
