@@ -2,8 +2,8 @@
 
 The problems were fixed before anything was tuned. Those of `KEPT_ASIDE` are not for tuning: run them to judge a version
 that is finished. Learned gaps are compared with simulations in 160 new states, with as many rollouts as are needed for
-the mean gap variance to be known to ± 3%, or as ``--truth-seconds`` allows. These simulations are kept in ``--truths``, a
-file for each problem, and all seeds use the same. Results are kept in ``--out`` as JSON lines; a run that is there is
+the mean gap variance to be known to ± 3%, or as ``--truth-seconds`` allows. These simulations are kept in ``--truths``,
+a file for each problem, and all seeds use the same. Results are kept in ``--out`` as JSON lines; a run that is there is
 not repeated.
 """
 
@@ -22,7 +22,7 @@ import numpy as np
 import jmdp
 from jmdp.base.luck import Shock
 from jmdp.distribute.process_pool import pool_of
-from jmdp.methods.learned import RegressedEvaluation, learned_moments
+from jmdp.methods.learned import RegressedEvaluation
 from jmdp.methods.learned.candidates import Moments
 from jmdp.methods.learned.learned_result import gap_variances
 from jmdp.methods.learned.stack import CovarianceStack
@@ -144,7 +144,7 @@ def learn(problem: Problem, seed: int, pool: int | None) -> tuple[RegressedEvalu
         stacks.append(fit(*arguments))
         return stacks[-1]
 
-    with mock.patch.object(learned_moments.CovarianceStack, "fit", kept):
+    with mock.patch.object(CovarianceStack, "fit", kept):
         learned = jmdp.evaluate(
             problem.simulator, problem.policy, jmdp.Synchronous(), jmdp.LearnedMoments(seed=seed, pool=pool),
             discount=problem.discount, throw=False, progress=False,
@@ -170,8 +170,8 @@ def truth_of(name: str, learned: RegressedEvaluation, folder: Path, seconds: flo
             first = 0 if found is None else found.returns.shape[1]
             jobs = ((block, rollouts - first, True, first) for block in range(_STATES // BLOCK))
             more = VisitedStates.joined(list(workers.ordered(plan, jobs)))
-            earlier = [] if found is None else [found.returns]
-            found = VisitedStates(more.observation, more.actions, np.concatenate([*earlier, more.returns], axis=1))
+            returns = more.returns if found is None else np.concatenate([found.returns, more.returns], axis=1)
+            found = VisitedStates(more.observation, more.actions, returns)
             rollouts *= 2
     np.savez(path, observation=found.observation, actions=found.actions, returns=found.returns)
     return found

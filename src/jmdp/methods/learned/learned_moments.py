@@ -66,7 +66,8 @@ class LearnedMoments(Method["RegressedEvaluation"]):
         Random seed; the same seed gives the same numbers, unless `max_seconds` ends the simulation.
     max_steps
         Largest number of simulated steps, without those in held-out states. By default 4 (72,000 + 1,536 T) for
-        rollouts of T steps, where γ^T ≤ 0.01, in at most 2,000 states; with `max_steps` in at most 200,000, and at least 64.
+        rollouts of T steps, where γ^T ≤ 0.01, in at most 2,000 states; with `max_steps` in at most 200,000, and at
+        least 64.
     max_seconds
         Time after which no new states are simulated; the regressions follow.
     pool

@@ -79,7 +79,7 @@ class VisitPlan:
     seed: int
 
     def __call__(self, block: int, rollouts: int, held_out: bool = False, first: int = 0) -> VisitedStates:
-        """Simulate rollouts first … first + rollouts − 1 of one block: of all actions, or of four in held-out states."""
+        """Simulate rollouts first … first + rollouts − 1 of one block; in held-out states at most four actions."""
         root = Shock.of_sample(self.seed, block)
         states = states_of_episodes(self.simulator, self.actor, root.derived(b"starts"), BLOCK, SPACING, _FIRST_WITHIN)
         assert self.simulator.actions is not None
