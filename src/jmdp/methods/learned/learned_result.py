@@ -12,9 +12,10 @@ import numpy.typing as npt
 from jmdp.base.arrays import Floats
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
+from jmdp.base.machine import Threads
 from jmdp.base.savable import Reportable, Savable
 from jmdp.base.settings import asks_for_seed, short, whole_number
-from jmdp.distribute.pools import Pool
+from jmdp.distribute.pools import Pool, one_thread
 from jmdp.distribute.process_pool import pool_of
 from jmdp.errors import SettingsError, SimulatorError, UnavailableError
 from jmdp.methods.learned.candidates import Moments
@@ -185,9 +186,25 @@ class RegressedEvaluation(LearnedResult):
     variation: float  # relative standard deviation of true gap variances between states, as estimated
 
     def moments(self, observations: npt.NDArray[Any]) -> tuple[Floats, Floats]:
-        """Means [n, A] and covariances [n, A, A] of the returns of all actions, for observations [n, …]."""
-        inputs = self._inputs_of(observations)
-        return self.mean_stack(inputs), Moments(self.actions.size).matrices(self.covariance_stack(inputs))
+        """Means [n, A] and covariances [n, A, A] of the returns of all actions, for observations [n, …].
+
+        Many observations are predicted in parts, one for each core at a time.
+        """
+        inputs, A = self._inputs_of(observations), self.actions.size
+        mean, covariance = np.empty((len(inputs), A)), np.empty((len(inputs), A, A))
+
+        def predict(first: int, step: int) -> None:
+            for start in range(first * _PART, len(inputs), step * _PART):
+                part = slice(start, start + _PART)
+                mean[part] = self.mean_stack(inputs[part])
+                covariance[part] = Moments(A).matrices(self.covariance_stack(inputs[part]))
+
+        if len(inputs) <= _PART:
+            predict(0, 1)
+        else:
+            with one_thread(), Threads() as threads:
+                threads.run(predict, (), ())
+        return mean, covariance
 
     def means(self, observations: npt.NDArray[Any]) -> Floats:
         """Means [n, A] of the returns of all actions, for observations [n, …]."""
@@ -287,6 +304,9 @@ class RegressedEvaluation(LearnedResult):
             lines.append(f"  advice       {self.advice}")
         return "\n".join(lines) + ("" if self.calibration is None else f"\n{self.calibration!r}")
 
+
+_PART = 1024
+"""Observations that are predicted together: their arrays stay in the cache."""
 
 _LITTLE = 0.15
 """Relative standard deviation of gap variances between states below which a constant is called right."""
