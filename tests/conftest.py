@@ -199,8 +199,9 @@ def within_tests(path):
     return path.relative_to(folder).as_posix() + "/" * path.is_dir() if path.is_relative_to(folder) else ""
 
 
+@pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items):
-    """Mark as fast what is neither slow nor long. The longest test comes first, so that nobody waits for it alone."""
+    """Mark as fast what is neither slow nor long. In each half of those that run, slow tests come first."""
     for item in items:
         name = f"{within_tests(item.path)}::{item.name}"
         if name.startswith(LONG):
@@ -209,4 +210,23 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.timeout(LONG_LIMIT))
         elif not name.startswith(SLOW):
             item.add_marker(pytest.mark.fast)
-    items.sort(key=lambda item: item.name != "test_the_site")
+    yield
+    items[:] = slow_first(items)
+
+
+def slow_first(items):
+    """Order of tests for two workers, each of which begins with one half and takes over what the other has left.
+
+    If slow tests came last, one worker would wait for the other. All slow tests of a file are in the same half, for the
+    sake of their fixtures; the slowest test comes first.
+    """
+    slow, fast, by_file = ([], []), [], {}
+    for item in items:
+        if item.get_closest_marker("fast") is not None:
+            fast.append(item)
+        else:
+            slow[by_file.setdefault(item.path, len(by_file) % 2)].append(item)
+    for half in slow:
+        half.sort(key=lambda item: item.name != "test_the_site")
+    middle = max(0, len(items) // 2 - len(slow[0]))
+    return [*slow[0], *fast[:middle], *slow[1], *fast[middle:]]

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import jmdp
@@ -56,7 +57,10 @@ def _is_for_type_checkers(node: ast.stmt) -> bool:
     return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
 
-GRAPH = {module: imports(module) for module in MODULES}
+@cache
+def all_imports() -> dict[str, set[str]]:
+    """Imports of all modules. Reading them takes seconds, which only these tests need."""
+    return {module: imports(module) for module in MODULES}
 
 
 def upward(graph: dict[str, set[str]]) -> list[str]:
@@ -85,7 +89,7 @@ def test_every_layer_has_a_place():
 
 
 def test_imports_point_one_way():
-    assert upward(GRAPH) == []
+    assert upward(all_imports()) == []
 
 
 def test_no_cycles():
@@ -94,7 +98,7 @@ def test_no_cycles():
 
 
 def test_these_tests_can_fail():
-    planted = {**GRAPH, "jmdp.base.arrays": {"jmdp.results.evaluation"}}
+    planted = {**all_imports(), "jmdp.base.arrays": {"jmdp.results.evaluation"}}
     assert upward(planted) == ["jmdp.base.arrays imports jmdp.results.evaluation"]
     assert "jmdp.base.arrays" in cycle({module: targets - {"jmdp"} for module, targets in planted.items()})
 
