@@ -32,6 +32,9 @@ from jmdp.results.calibration import Calibration
 _STATES = 160
 _FIRST_ROLLOUTS, _MOST_ROLLOUTS = 24, 6144
 _PRECISION = 0.03
+_HEAD = """\
+| problem | states | verdict | right | ratio | in the record's interval | rank (reliability) | gain | truth | seconds |
+|---|---|---|---|---|---|---|---|---|---|"""
 _TRUTH = 10**6
 """Seed of the new states, which are those of no seed of `LearnedMoments`."""
 
@@ -252,6 +255,7 @@ def main() -> None:
     given = parser.parse_args()
     chosen = given.problems or [name for name in PROBLEMS if name not in KEPT_ASIDE]
     done = [json.loads(line) for line in given.out.read_text("utf-8").splitlines()] if given.out.exists() else []
+    print(_HEAD)
     for name in chosen:
         for seed in given.seeds:
             found = next((one for one in done if (one["problem"], one["seed"]) == (name, seed)), None)
@@ -259,19 +263,31 @@ def main() -> None:
                 found = measured(name, seed, given.pool, given.truths, given.truth_seconds)
                 with given.out.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(found, ensure_ascii=False) + "\n")
-            columns = ("ratio", "gain", "rank", "rank reliability")
-            numbers = "  ".join(f"{column} {_short(found[column])}" for column in columns)
-            right = "right" if found["right"] else "WRONG"
-            print(
-                f"{name}, seed {seed}: {found['verdict']} ({right})  {numbers}  noise {found['noise']:.3f}  "
-                f"{found['seconds']:.0f} s",
-                flush=True,
-            )
+            print(_row(found), flush=True)
 
 
-def _short(ends: list[float | None]) -> str:
-    value, low, high = ("–" if x is None else f"{x:.3f}" for x in ends)
-    return f"{value} [{low}, {high}]"
+def _row(found: dict[str, Any]) -> str:
+    """The run as a row of a table in Markdown."""
+    ratio, own = found["ratio"], found["own ratio"]
+    covered = "–" if None in (ratio[0], *own) else "yes" if own[1] <= ratio[0] <= own[2] else "no"
+    cells = [
+        f"{found['problem']}, seed {found['seed']}",
+        f"{found['states']:,}",
+        found["verdict"],
+        "yes" if found["right"] else "no",
+        _short(ratio, 2),
+        covered,
+        f"{_short(found['rank'], 2)} ({_short(found['rank reliability'], 2)})",
+        _short(found["gain"], 3),
+        f"± {found['noise']:.1%}, {found['rollouts']:,}",
+        f"{found['seconds']:.0f}",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _short(ends: list[float | None], digits: int) -> str:
+    value, low, high = ("–" if x is None else f"{x:.{digits}f}" for x in ends)
+    return "–" if value == "–" else f"{value} [{low}, {high}]"
 
 
 if __name__ == "__main__":
