@@ -1,6 +1,7 @@
 """What holds for all tests."""
 
 import faulthandler
+import gc
 import os
 import signal
 from pathlib import Path
@@ -121,7 +122,6 @@ LONG = (
     "methods/incremental/test_incremental.py::test_errors_fall_like_one_over_the_root_of_updates",
     "methods/incremental/test_incremental.py::test_intervals_cover_at_their_confidence",
     "methods/incremental/test_incremental.py::test_intervals_cover_where_the_start_is_hardly_forgotten[0.99",
-    "methods/incremental/test_incremental.py::test_p8_it_converges_to_the_right_point[grid]",
     "methods/incremental/test_resume.py::test_p10_killed_within_a_save_it_gives_the_same_bits",
     "methods/kernels/test_branches.py::test_draws_are_those_of_the_python_rollouts_in_distribution[Independent",
     "methods/kernels/test_branches.py::test_draws_are_those_of_the_python_rollouts_in_distribution[Synchronous",
@@ -153,6 +153,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 LONG_LIMIT = 7200
 """Seconds that a test marked ``long`` may take; for all others see ``timeout`` in pyproject.toml."""
 STDERR = pytest.StashKey[int]()
+COLLECTED = pytest.StashKey[set[str]]()
 
 
 def pytest_configure(config):
@@ -178,6 +179,12 @@ def pytest_timeout_cancel_timer(item):
 
 
 @pytest.fixture(scope="session")
+def collected(pytestconfig):
+    """Names of all tests in the files of this run, also of those that it leaves out."""
+    return pytestconfig.stash[COLLECTED]
+
+
+@pytest.fixture(scope="session")
 def two_workers():
     """A pool whose processes are started once for all tests; those that a test kills are replaced."""
     from jmdp.distribute import ProcessPool
@@ -199,9 +206,17 @@ def within_tests(path):
     return path.relative_to(folder).as_posix() + "/" * path.is_dir() if path.is_relative_to(folder) else ""
 
 
+def pytest_collection_finish():
+    """Leave the objects of imported modules, over a million, out of each search for garbage, and search less often."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """Mark as fast what is neither slow nor long. In each half of those that run, slow tests come first."""
+    config.stash[COLLECTED] = {f"{within_tests(item.path)}::{item.nodeid.partition('::')[2]}" for item in items}
     for item in items:
         name = f"{within_tests(item.path)}::{item.name}"
         if name.startswith(LONG):

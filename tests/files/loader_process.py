@@ -23,7 +23,7 @@ from hostile_registry import CANARY, MIB
 
 from jmdp.base import guard
 
-SECONDS = guard.SECONDS / 2
+SECONDS = guard.SECONDS / 4
 """For each file: hostile ones that use up their time are read sooner."""
 LIMIT = 2.5 * guard.SECONDS
 """Seconds that a file may take: its child has `SECONDS`, a study has two, and this machine may be busy."""

@@ -41,8 +41,10 @@ class Warm:
 
     def collected(self, tests: list[str]) -> list[str]:
         """Tests of the gate among these, which may be files or names without parameters."""
-        lines = self._ask(collect, tests)["output"].splitlines()
-        return [line.removeprefix(f"{TESTS.name}/") for line in lines if "::" in line]
+        said = self._ask(collect, tests)["output"]
+        found = [line.removeprefix(f"{TESTS.name}/") for line in said.splitlines() if "::" in line]
+        assert found and "\nERROR" not in said, said
+        return found
 
     def close(self) -> None:
         """End the process."""

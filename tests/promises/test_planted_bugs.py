@@ -66,5 +66,12 @@ def test_every_bug_can_be_planted():
     assert not problems, "\n".join(problems)
 
 
+def test_tests_that_must_fail_are_there(collected):
+    """Of the files of this run; a test without its parameters stands for all of them."""
+    files = {name.partition("::")[0] for name in collected}
+    names = collected | {name.partition("[")[0] for name in collected} | files
+    assert [bug for bug in BUGS if bug.caught_by.partition("::")[0] in files and bug.caught_by not in names] == []
+
+
 def test_names_are_unique():
     assert len({bug.name for bug in BUGS}) == len(BUGS) >= 200

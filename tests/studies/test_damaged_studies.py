@@ -20,7 +20,8 @@ from jmdp.distribute.ledger import Ledger
 from jmdp.errors import MemoryBudgetError, StudyError
 from studies.study_kills import PlantedPool, digest, study
 
-MUTANTS = int(os.environ.get("JMDP_MUTANTS", "300"))
+COUNTS = pytest.mark.parametrize("count", [100, pytest.param(2_500, marks=pytest.mark.long)])
+"""Numbers of mutants."""
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +61,8 @@ def signed(ledger: Ledger, path) -> None:
             made.append(record)
 
 
-def test_mutants_of_ledgers_and_parts(whole, tmp_path):
+@COUNTS
+def test_mutants_of_ledgers_and_parts(whole, tmp_path, count):
     """Each mutant raises `StudyError`, or has the rows of some of the finished chunks; never other rows."""
     rng = np.random.Generator(np.random.Philox(25))
     rows = {tuple(row.items()) for row in study(whole).to_arrow().to_pylist()}
@@ -68,7 +70,7 @@ def test_mutants_of_ledgers_and_parts(whole, tmp_path):
     shutil.copytree(whole, path)
     files = [path / "ledger.jsonl", *sorted((path / "parts").iterdir())]
     noticed = 0
-    for _ in range(MUTANTS):
+    for _ in range(count):
         file = files[0] if rng.random() < 0.5 else files[int(rng.integers(1, len(files)))]
         content = file.read_bytes()
         changed = mutant(rng, content)
@@ -80,10 +82,11 @@ def test_mutants_of_ledgers_and_parts(whole, tmp_path):
             noticed += 1
         finally:
             file.write_bytes(content)
-    assert noticed > 0.4 * MUTANTS
+    assert noticed > 0.4 * count
 
 
-def test_mutants_of_parts_with_valid_checksums(whole, tmp_path):
+@COUNTS
+def test_mutants_of_parts_with_valid_checksums(whole, tmp_path, count):
     """What somebody else has written, whose checksums are right: typed errors only, with limited memory."""
     rng = np.random.Generator(np.random.Philox(26))
     path = tmp_path / "mutant"
@@ -95,7 +98,7 @@ def test_mutants_of_parts_with_valid_checksums(whole, tmp_path):
         file for file in parts if f"{chunk['first']:09d}-{chunk['last']:09d}-rung-{chunk['rung']}." in file.name
     )
     content, before = part.read_bytes(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for _ in range(MUTANTS // 2):
+    for _ in range(count):
         changed = mutant(rng, content)
         part.write_bytes(changed)
         chunk["bytes"], chunk["sha256"] = len(changed), hashlib.sha256(changed).hexdigest()
@@ -110,11 +113,12 @@ def junk(rng):
     return values[int(rng.integers(len(values)))]
 
 
-def test_mutants_of_records_with_valid_checksums(whole, tmp_path):
+@COUNTS
+def test_mutants_of_records_with_valid_checksums(whole, tmp_path, count):
     rng = np.random.Generator(np.random.Philox(27))
     path = tmp_path / "mutant"
     shutil.copytree(whole, path)
-    for _ in range(MUTANTS // 2):
+    for _ in range(count):
         ledger = Ledger.read(whole / "ledger.jsonl")
         record = ledger.records[int(rng.integers(len(ledger.records)))]
         name = list(record)[int(rng.integers(len(record)))]
@@ -159,15 +163,16 @@ def test_damage_in_the_middle_is_an_error_and_at_the_end_is_done_again(whole, tm
             study(path)
 
 
-def test_every_changed_bit_of_the_last_line_is_reported(whole, tmp_path):
-    """Its end, too: only the beginning of a line is what a crash leaves, and the states are then not finished."""
+@pytest.mark.parametrize("bits", [1, pytest.param(8, marks=pytest.mark.long)])
+def test_every_changed_bit_of_the_last_line_is_reported(whole, tmp_path, bits):
+    """One bit or all of each byte, of the end, too: only the beginning of a line is what a crash leaves."""
     path = tmp_path / "study"
     shutil.copytree(whole, path)
     file = path / "ledger.jsonl"
     content, lines = file.read_bytes(), file.read_bytes().splitlines(keepends=True)
     for at in range(len(content) - len(lines[-1]), len(content)):
-        for bit in range(8):
-            file.write_bytes(content[:at] + bytes([content[at] ^ (1 << bit)]) + content[at + 1 :])
+        for bit in range(at, at + bits):
+            file.write_bytes(content[:at] + bytes([content[at] ^ (1 << bit % 8)]) + content[at + 1 :])
             with pytest.raises(
                 StudyError, match=rf"damaged in line {len(lines)}\. .* delete this line and those after"
             ):

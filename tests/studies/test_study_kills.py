@@ -31,8 +31,9 @@ def test_p10_killed_and_resumed(step, kills, random):
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="asks Linux for the workers of a driver")
-def test_p25_storm():
-    (line,) = run("--storm", "2")
+@pytest.mark.parametrize("studies", [1, pytest.param(8, marks=pytest.mark.long)])
+def test_p25_storm(studies):
+    (line,) = run("--storm", str(studies))
     kills, different, left = map(int, line.split()[-3:])
     assert kills > 0
     assert (different, left) == (0, 0)

@@ -183,7 +183,7 @@ def stocks(path, pool=None):
     return jmdp.study(
         INVENTORY.simulator,
         INVENTORY.simulator.policies["base_stock"],
-        [(k % 11,) for k in range(150)],
+        [(k % 11,) for k in range(100)],
         [0, 1],
         **given,
     )
@@ -191,7 +191,7 @@ def stocks(path, pool=None):
 
 def test_a_state_in_a_block_of_many_is_tried_alone(tmp_path, quick):
     whole = stocks(tmp_path / "whole")
-    found = stocks(tmp_path / "killed", PlantedPool(kills={5: 2, 70: 3, 149: 1}))
+    found = stocks(tmp_path / "killed", PlantedPool(kills={5: 2, 70: 3, 99: 1}))
     assert digest(found.path) == digest(whole.path)
     found = stocks(tmp_path / "crashed", PlantedPool(kills={8: 2, 6: 4}, crashes={7: ALWAYS}))
     assert failed(found) == [7]

@@ -101,9 +101,9 @@ def rejected_after(name, all_looks=LOOKS):
     return None
 
 
-@pytest.mark.parametrize("name", list(TEN)[::2])
+@pytest.mark.parametrize("name", list(TEN)[1::2])
 def test_p8_it_converges_to_the_right_point(name):
-    """A sequential test on five of ten problems; all ten together raise a false alarm with probability 1e-6."""
+    """A sequential test on five of ten problems, with every coupling; all ten together raise a false alarm with probability 1e-6."""
     assert rejected_after(name) is None
 
 

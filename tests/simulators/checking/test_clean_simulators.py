@@ -53,7 +53,7 @@ def faults(name, seed, steps):
     return [str(finding) for finding in found if finding.fault]
 
 
-@pytest.mark.parametrize("name", [name for name in CLEAN if name != "highway"])  # whose import takes seconds
+@pytest.mark.parametrize("name", [name for name in CLEAN if name not in ("highway", "Taxi")])  # which take seconds
 def test_no_fault_is_found(name):
     assert faults(name, 0, 5) == []
 

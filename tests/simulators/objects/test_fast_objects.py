@@ -11,6 +11,7 @@ import pytest
 
 import jmdp
 from jmdp.base import global_generators
+from jmdp.distribute import ProcessPool
 from jmdp.simulators.adapters.objects import object_steps
 from jmdp.simulators.adapters.objects.copies import ObjectEpisode
 from jmdp.simulators.adapters.objects.generators import GeneratorKeys
@@ -94,8 +95,8 @@ def test_results_are_those_without_shortcuts(
 
 
 @pytest.mark.parametrize("kind", [Shop, Opened])
-def test_workers_draw_the_same_samples(kind: type) -> None:
-    assert drawn(kind) == drawn(kind, pool=1) == drawn(kind, pool=2) == drawn(kind, pool=4)
+def test_workers_draw_the_same_samples(kind: type, two_workers: ProcessPool) -> None:
+    assert drawn(kind) == drawn(kind, pool=1) == drawn(kind, pool=two_workers)
 
 
 def test_a_start_that_draws_is_made_anew() -> None:
