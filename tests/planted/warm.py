@@ -43,7 +43,8 @@ class Warm:
         """Tests of the gate among these, which may be files or names without parameters."""
         said = self._ask(collect, tests)["output"]
         found = [line.removeprefix(f"{TESTS.name}/") for line in said.splitlines() if "::" in line]
-        assert found and "\nERROR" not in said, said
+        assert found, said
+        assert "\nERROR" not in said, said
         return found
 
     def close(self) -> None:

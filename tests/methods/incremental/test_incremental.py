@@ -103,7 +103,7 @@ def rejected_after(name, all_looks=LOOKS):
 
 @pytest.mark.parametrize("name", list(TEN)[1::2])
 def test_p8_it_converges_to_the_right_point(name):
-    """A sequential test on five of ten problems, with every coupling; all ten together raise a false alarm with probability 1e-6."""
+    """Sequential, on five of ten problems, with all couplings; all ten raise a false alarm with probability 1e-6."""
     assert rejected_after(name) is None
 
 
