@@ -137,10 +137,16 @@ LONG = (
     "results/gaps/test_equal_returns.py::test_equal_policies_have_correlation_one[exact distribution]",
     "reviews/test_review_blunders.py::test_a_planted_blunder_is_ranked_first[inventory]",
     "reviews/test_review_blunders.py::test_intervals_of_averages_contain_the_truth",
+    "reviews/test_review_replays.py::test_a_replay_with_the_taken_action_is_the_episode[taxi",
+    "simulators/gymnasium/test_gymnasium_simulator.py::test_digests_are_equal_exactly_for_equal_states[Taxi",
     "simulators/objects/test_new_generators.py::test_bit_generators_are_keyed[NestedBitShop]",
     "simulators/test_ale.py::test_any_order_of_calls_gives_what_a_replay_gives[tetris",
     "statistics/test_selection_rule.py::test_intervals_after_elimination_hold[60]",
     "studies/test_study_workers.py::test_a_state_that_had_failed_may_wait_for_later_rungs",
+    "studies/test_study_workers.py::test_if_the_machine_does_not_recover_the_same_call_finishes[hopeless0",
+    "studies/test_study_workers.py::test_if_the_machine_does_not_recover_the_same_call_finishes[hopeless3",
+    "studies/test_study_workers.py::test_states_that_end_their_workers_have_failed_if_others_finish[bad1",
+    "studies/test_study_workers.py::test_states_that_end_their_workers_have_failed_if_others_finish[bad3",
     "studies/test_study_workers.py::test_workers_that_cannot_be_started_raise",
 )
 """Tests that take seconds, and beside which faster ones of the gate test the same; they run with ``-m long``."""
