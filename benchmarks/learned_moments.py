@@ -33,7 +33,7 @@ _STATES = 160
 _FIRST_ROLLOUTS, _MOST_ROLLOUTS = 24, 6144
 _PRECISION = 0.03
 _HEAD = """\
-| problem | states | verdict | right | ratio | in the record's interval | rank (reliability) | gain | truth | seconds |
+| problem | states | verdict | right | ratio | in the record's interval | rank (reliability) | gain | truth | s (CPU) |
 |---|---|---|---|---|---|---|---|---|---|"""
 _TRUTH = 10**6
 """Seed of the new states, which are those of no seed of `LearnedMoments`."""
@@ -280,7 +280,7 @@ def _row(found: dict[str, Any]) -> str:
         f"{_short(found['rank'], 2)} ({_short(found['rank reliability'], 2)})",
         _short(found["gain"], 3),
         f"± {found['noise']:.1%}, {found['rollouts']:,}",
-        f"{found['seconds']:.0f}",
+        f"{found['seconds']:.0f} ({found['CPU seconds of this process']:.0f})",
     ]
     return f"| {' | '.join(cells)} |"
 

@@ -107,14 +107,16 @@ def calibration_of(
 ) -> Calibration:
     """Compare predictions for visited states with their returns, for all pairs of simulated actions.
 
-    `reference` [A, A] are the gap variances that the verdict compares with.
+    `reference` [A, A] are the gap variances that the verdict compares with. States of a block are of one episode or
+    few, and may be alike.
     """
     N, m = visited.actions.shape
     one, other = np.triu_indices(m, 1)
     i, one, other = np.repeat(np.arange(N), len(one)), np.tile(one, N), np.tile(other, N)
     a, b = visited.actions[i, one], visited.actions[i, other]
     returns = np.stack([visited.returns[i, :, one], visited.returns[i, :, other]], axis=2)
-    return record_of(mean[i], covariance[i], np.stack([a, b], axis=1), i, returns, seed, reference=reference[a, b])
+    more = {"reference": reference[a, b], "block": i // BLOCK}
+    return record_of(mean[i], covariance[i], np.stack([a, b], axis=1), i, returns, seed, **more)
 
 
 def record_of(
