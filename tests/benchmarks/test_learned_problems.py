@@ -21,7 +21,7 @@ def problem():
 
 def test_runs_resume_and_share_their_truth(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(learned_moments.PROBLEMS, "walk", problem)
-    monkeypatch.setattr(learned_moments, "_STATES", 16)
+    monkeypatch.setattr(learned_moments, "_STATES", 64)
     monkeypatch.setattr(learned_moments, "_PRECISION", 0.2)
     monkeypatch.setattr(jmdp, "LearnedMoments", partial(jmdp.LearnedMoments, max_steps=8_000))
     out, truths = tmp_path / "runs.jsonl", tmp_path / "truths"
@@ -44,4 +44,4 @@ def test_runs_resume_and_share_their_truth(tmp_path, monkeypatch, capsys):
     rows = capsys.readouterr().out.splitlines()
     assert len({row.count("|") for row in rows}) == 1
     with np.load(truths / "walk.npz") as file:
-        assert file["returns"].shape == (16, first["rollouts"], 2)
+        assert file["returns"].shape == (64, first["rollouts"], 2)
