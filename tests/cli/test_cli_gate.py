@@ -54,7 +54,7 @@ def test_the_page_on_control_puts_its_policy_in_the_gate(capsys, tmp_path, monke
     ).groups()
     (tmp_path / "restock.py").write_text(file, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    found = run(capsys, line)
+    found = run(capsys, line.replace("\\\n", ""))
     assert (found.code, found.out.split()) == (Exit.YES, says.split())
 
 

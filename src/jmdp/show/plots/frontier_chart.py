@@ -80,4 +80,5 @@ def _title(frontier: Frontier) -> str:
     if frontier.objective == "cvar" or not float(best.gain) > 0 or half <= 0:
         return frontier.answer
     kept = float(np.interp(half, frontier.hull[:, 0], frontier.hull[:, 1])) / float(best.gain)
-    return f"Half of the risk keeps {kept:.0%} of the gain; a coin keeps 50%"
+    risk = "risk" if frontier.measure.chance else "shortfall"
+    return f"Half of the {risk} keeps {kept:.0%} of the gain; a coin keeps 50%"
