@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
+import pickle
 import subprocess
 import sys
 from collections import Counter
@@ -552,6 +553,37 @@ def test_bad_policies_are_refused(message):
     simulator = JaxSimulator(lambda k, s, a: (1.0, s + 1, False), 2, lanes=32)
     with pytest.raises(PolicyError, match=message):
         jax_draws(simulator, 0, None, BAD_POLICIES[message], jmdp.Local(), discount=0.9, horizon=2, seed=0, count=2)
+
+
+def test_a_step_is_traced_again_only_for_states_of_another_kind():
+    """Tracing a step takes longer than simulating a few hundred samples."""
+    traced = []
+
+    def step(key, state, action):
+        traced.append(state.shape)
+        return state.sum() * action + jax.random.normal(key), state, False
+
+    simulator = JaxSimulator(step, 2)
+
+    def traced_by(state):
+        before = len(traced)
+        jmdp.compare(
+            simulator, _first, state=state, horizon=2, discount=1.0, seed=len(traced), samples=16, progress=False
+        )
+        return len(traced) - before
+
+    assert traced_by(jnp.zeros(2)) > 2
+    assert traced_by(jnp.ones(2)) == 0
+    assert traced_by(jnp.zeros(3)) > 2
+    assert not pickle.loads(pickle.dumps(JaxSimulator(_walk, 2))).checked
+
+
+def _first(state):
+    return jnp.int32(0)
+
+
+def _walk(key, state, action):
+    return state, state + action, False
 
 
 def test_bad_settings_are_refused():

@@ -373,9 +373,13 @@ def quick_check(
 
     Return whether any step used its shock. States and generators are the same as before the call.
     """
-    trace = getattr(simulator, "trace", None)  # of a function compiled by JAX, which is pure except while it is traced
-    if trace is not None and not _check_trace(simulator, trace, state):
-        return True
+    jax: Any = simulator
+    if hasattr(jax, "trace"):  # a function compiled by JAX is pure except while it is traced
+        kind = jax.kind(state)
+        if kind not in jax.checked:
+            jax.checked[kind] = _check_trace(jax, state)
+        if not jax.checked[kind]:
+            return True
     return simulator.in_block(partial(_checked, simulator, state, actions, shared_in_a_state, shared_between_states))
 
 
@@ -409,10 +413,10 @@ def _visit_more_states(check: Visits, unfinished: list[Any]) -> None:
             unfinished.append(log.step[1])
 
 
-def _check_trace(simulator: Simulator, trace: Any, state: Any) -> bool:
+def _check_trace(simulator: Any, state: Any) -> bool:
     """Raise if a step draws while JAX traces it, because draws become constants. Return whether steps call Python."""
     before = {name: SavedGenerator.of(generator) for name, generator in GLOBALS.items()}
-    programs = [trace(state) for _ in range(2)]
+    programs = [simulator.trace(state) for _ in range(2)]
     moved = [name for name, generator in GLOBALS.items() if SavedGenerator.of(generator) != before[name]]
     for name in moved:
         before[name].put_back(GLOBALS[name])

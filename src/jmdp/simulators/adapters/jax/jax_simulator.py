@@ -208,6 +208,7 @@ class JaxSimulator(Simulator):
         self._observation = jax.jit(self._observe)
         self._table = jax.jit(jax.vmap(jax.vmap(self._checked_step, (None, None, 0)), (0, None, None)))
         self._dtypes: dict[Any, tuple[Any, ...]] = {}
+        self.checked: dict[Any, bool] = {}  # by kind of state, once a traced step was checked: whether it calls Python
         self._traced: tuple[Actor, Any, Any] | None = None  # last actor and state, and the policy to compile
         self._programs: list[tuple[Any, Any, CompiledRollouts]] = []
         self._episode_programs: list[tuple[EpisodePlan, Callable[[int, int], EpisodeDraws]]] = []
@@ -220,6 +221,7 @@ class JaxSimulator(Simulator):
             "_table",
             "_checked_step",
             "_dtypes",
+            "checked",
             "_traced",
             "_programs",
             "_episode_programs",
@@ -337,6 +339,11 @@ class JaxSimulator(Simulator):
             raise PolicyError(f"policy is {policy!r}. Give a function of an observation, or (function, parameters).")
         program = self._program(state, which.size, function, isinstance(policy, tuple), parameters, plan.coupling)
         return program.draws(state, parameters, which, plan.branches, request)
+
+    def kind(self, state: Any) -> Any:
+        """What the traced program of a step depends on: structure, shapes and dtypes of the state."""
+        leaves, tree = jax.tree.flatten(self.settled(state))
+        return tree, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
 
     def trace(self, state: Any) -> str:
         """Traced program (jaxpr) of a step as text; nothing is compiled."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -108,16 +109,19 @@ class CompiledRollouts:
         discount, horizon, seed, first, count = vars(request).values()
         devices, samples = self._by_lane.num_devices, self.lanes // len(actions)
         asked = [discount, horizon, seed, *actions.tolist(), *branches, *jax.tree.leaves((start, parameters))]
-        start, parameters = jax.device_put((start, parameters), self._everywhere)
-        seats = jax.device_put(_seats(self.lanes, devices, actions, branches), self._by_lane)
-        words = np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32)
-        block = _Block(start, parameters, seats, words, np.float64(discount) ** np.arange(horizon))
+
+        @cache  # the samples may be in the previous block
+        def block() -> _Block:
+            placed = jax.device_put((start, parameters), self._everywhere)
+            seats = jax.device_put(_seats(self.lanes, devices, actions, branches), self._by_lane)
+            words = np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32)
+            return _Block(*placed, seats, words, np.float64(discount) ** np.arange(horizon))
 
         def part(begin: int) -> Draws:
             totals = self._known(asked, begin)
             if totals is None:
                 totals = _BlockTotals(devices, self.lanes, actions, begin)
-                self._simulate(block, totals)
+                self._simulate(block(), totals)
                 if begin + samples * devices >= first + count:
                     self._last = asked, totals
             return totals.draws(self.lockstep.actions, slice(max(first - begin, 0), first + count - begin))
