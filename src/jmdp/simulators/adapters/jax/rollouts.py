@@ -112,10 +112,10 @@ class CompiledRollouts:
 
         @cache  # the samples may be in the previous block
         def block() -> _Block:
-            placed = jax.device_put((start, parameters), self._everywhere)
+            state, given = jax.device_put((start, parameters), self._everywhere)
             seats = jax.device_put(_seats(self.lanes, devices, actions, branches), self._by_lane)
             words = np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32)
-            return _Block(*placed, seats, words, np.float64(discount) ** np.arange(horizon))
+            return _Block(state, given, seats, words, np.float64(discount) ** np.arange(horizon))
 
         def part(begin: int) -> Draws:
             totals = self._known(asked, begin)
