@@ -90,7 +90,7 @@ def twin_of(model, policy, coupling, phi, psi, target, alpha):
     return projected.Projected(model, policy, coupling, phi, w, nu, kernel, psi, target)
 
 
-@pytest.mark.parametrize("models", [6, pytest.param(50, marks=pytest.mark.long)])
+@pytest.mark.parametrize("models", [12, pytest.param(50, marks=pytest.mark.long)])
 @pytest.mark.parametrize("part", range(4))
 def test_contraction_and_both_bounds_hold_on_random_models(part, models):
     """Weights, fixed point, measured contraction ≤ κ, the paper's bound and ours; 200 models at length."""
