@@ -101,7 +101,7 @@ def rejected_after(name, all_looks=LOOKS):
     return None
 
 
-@pytest.mark.parametrize("name", list(TEN)[1::2])
+@pytest.mark.parametrize("name", ["shop", "large shop", "shop, one coin", "chain apart", "random"])
 def test_p8_it_converges_to_the_right_point(name):
     """Sequential, on five of ten problems, with all couplings; all ten raise a false alarm with probability 1e-6."""
     assert rejected_after(name) is None
