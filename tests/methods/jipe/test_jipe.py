@@ -131,10 +131,10 @@ def within(estimate, truth):
 @pytest.mark.parametrize(
     ("order", "sizes", "models"),
     [
-        pytest.param(3, (2, 2, 2), 4, id="order 3"),
-        pytest.param(4, (2, 2, 2), 3, id="order 4"),
-        pytest.param(3, (2, 2, 3), 3, id="three actions"),
-        pytest.param(3, (3, 2, 1), 3, id="three states"),
+        pytest.param(3, (2, 2, 2), 8, id="order 3"),
+        pytest.param(4, (2, 2, 2), 5, id="order 4"),
+        pytest.param(3, (2, 2, 3), 6, id="three actions"),
+        pytest.param(3, (3, 2, 1), 4, id="three states"),
         pytest.param(3, (2, 2, 2), 20, id="order 3, 20 models", marks=pytest.mark.long),
         pytest.param(4, (2, 2, 2), 20, id="order 4, 20 models", marks=pytest.mark.long),
         pytest.param(3, (2, 2, 3), 12, id="three actions, 12 models", marks=pytest.mark.long),
