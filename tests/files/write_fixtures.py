@@ -1,6 +1,6 @@
-"""Write a file of each kind of result with this version: ``python tests/files/write_fixtures.py``.
+"""Write a file of each kind of result that has none of this version: ``python tests/files/write_fixtures.py``.
 
-The files stay when the format changes: later versions must read them. A text beside each has what the result prints.
+Files stay as they were written: later versions must read them. A text beside each has what the result prints.
 Intervals of comparisons are computed when they are loaded, so that their texts are written again.
 """
 
@@ -20,8 +20,10 @@ FOLDER = Path(__file__).parent / "fixtures"
 def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     for kind in SAVED:
-        (FOLDER / f"{VERSION} {kind}.nc").write_bytes(saved(kind))
-        (FOLDER / f"{VERSION} {kind}.txt").write_text(repr(made(kind)) + "\n", encoding="utf-8")
+        path = FOLDER / f"{VERSION} {kind}.nc"
+        if not path.exists():
+            path.write_bytes(saved(kind))
+            path.with_suffix(".txt").write_text(repr(made(kind)) + "\n", encoding="utf-8")
     for path in FOLDER.glob("* comparison *.nc"):
         path.with_suffix(".txt").write_text(repr(load(path)) + "\n", encoding="utf-8")
 

@@ -173,6 +173,22 @@ def test_all_public_names_can_be_imported_at_once():
     assert {*jmdp.__all__} <= {*dir(jmdp)}
 
 
+def test_names_that_are_imported_on_first_use_are_listed():
+    """A name that is missing in `__all__` would work, and need neither documentation nor an entry in the fuzz.
+
+    Those of `jmdp.methods` are its folders.
+    """
+    code = (
+        "import jmdp\n"
+        "def unlisted(package): return {*dir(package)} - {*vars(package), *package.__all__}\n"
+        "found = unlisted(jmdp)\n"
+        "for name in {*jmdp.__all__} - {'methods'}:\n"
+        "    if hasattr(part := getattr(jmdp, name), '__path__'): found |= unlisted(part)\n"
+        "print(*sorted(found))"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == []
+
+
 def test_public_names_are_all_there_and_documented():
     for name in jmdp.__all__:
         assert getattr(jmdp, name).__doc__, name

@@ -7,9 +7,10 @@ import io
 import re
 from functools import cache
 from string import Formatter
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from jmdp.cli.main import main
+from jmdp.cli.options import MethodName
 
 SLOTS = {
     "world": ["inventory", "coupled_reward_chain", "anti_correlated_bandit", "windy_gridworld", "queue_admission"],
@@ -43,7 +44,7 @@ class Call(NamedTuple):
         return [name for _, name, _, _ in Formatter().parse(self.arguments) if name]
 
 
-METHODS = ("exact-pairs", "exact-distribution", "reachable-pairs", "jipe", "monte-carlo", "incremental")
+METHODS: tuple[str, ...] = get_args(MethodName)
 SAMPLING = "--max-samples 64 --horizon 4"
 COMMANDS = {
     "evaluate": Call(

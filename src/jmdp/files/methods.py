@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -10,24 +11,17 @@ import numpy as np
 from jmdp.base.settings import short
 from jmdp.files.types import Place, Sink, Type, decoded, encoded
 from jmdp.files.version_1 import EARLIER_NAMES
-from jmdp.methods.exact_distribution import ExactDistribution
-from jmdp.methods.exact_pairs import ExactPairs
+from jmdp.methods import METHODS
 from jmdp.methods.incremental import (
     BlockSampling,
     ConstantSteps,
-    Incremental,
     PolynomialSteps,
     TrajectorySampling,
     UniformSampling,
 )
-from jmdp.methods.jipe import JIPE
-from jmdp.methods.learned import LearnedMoments
-from jmdp.methods.linear_projected import LinearProjected, features
+from jmdp.methods.linear_projected import features
 from jmdp.methods.linear_projected.linear_projected import GivenFeatures
 from jmdp.methods.linear_projected.pair_steps import Restart, Stationary
-from jmdp.methods.monte_carlo import MonteCarlo
-from jmdp.methods.neural_gram import NeuralGram
-from jmdp.methods.reachable_pairs import ReachablePairs
 from jmdp.results.parts import MethodSettings
 
 
@@ -41,10 +35,7 @@ class SavedMethod(MethodSettings):
         return self.text
 
 
-_METHODS = (
-    *(ExactPairs, ExactDistribution, JIPE, ReachablePairs, MonteCarlo, Incremental, LinearProjected),
-    *(LearnedMoments, NeuralGram),
-)
+_METHODS = tuple(getattr(import_module(f"jmdp.methods.{folder}"), name) for name, folder in METHODS.items())
 _SETTINGS_OF_METHODS = (
     PolynomialSteps,
     ConstantSteps,
