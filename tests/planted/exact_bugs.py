@@ -13,7 +13,7 @@ CHAIN_ALONE = EXACT + "test_equal_to_the_pair_chain[Independent(policy_luck='sha
 POLICIES = "promises/test_policy_truth.py::"
 JIPE = "methods/jipe/test_jipe.py::"
 JIPE_LOCAL = (
-    JIPE + "test_inside_the_certificate_of_exact_pairs_and_the_other_way_round[Local(policy_luck='independent')]"
+    JIPE + "test_inside_the_certificate_of_exact_pairs_and_the_other_way_round[Local(policy_luck='independent')-8]"
 )
 JIPE_JOINT = (
     JIPE + "test_joint_moments_of_any_coordinates_lie_within_their_certificates"

@@ -174,10 +174,15 @@ def draw(simulator: Simulator, state: Any, coupling: Coupling, samples: int, see
 
 
 CASES = [
-    pytest.param(door, coupling, id=f"{door}-{coupling}")
+    pytest.param(
+        door,
+        coupling,
+        id=f"{door}-{coupling}",
+        # Copies of environments and compilations take longer.
+        marks=() if door in ("table", "functions") or i in (0, 3, 4) else pytest.mark.long,
+    )
     for door in DOORS
     for i, coupling in enumerate(COUPLINGS)
-    if door in ("table", "functions") or i in (0, 3, 4)  # copies of environments and compilations take longer
 ]
 
 

@@ -21,10 +21,11 @@ from reference.joint_moments import JointMoments
 from sample_models import COUPLINGS, random_problem
 
 
+@pytest.mark.parametrize("models", [8, pytest.param(60, marks=pytest.mark.long)])
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
-def test_inside_the_certificate_of_exact_pairs_and_the_other_way_round(coupling):
+def test_inside_the_certificate_of_exact_pairs_and_the_other_way_round(coupling, models):
     rng = np.random.default_rng(3)
-    for _ in range(8):
+    for _ in range(models):
         model, policy = random_problem(rng, states=5, actions=3, discounts=(0.0, 0.5, 0.9))
         one = jmdp.evaluate(model, policy, coupling)
         other = jmdp.evaluate(model, policy, coupling, jmdp.JIPE())
