@@ -313,6 +313,26 @@ def test_more_steps_are_more_states():
     assert blocks_within(10**18, 2, 10) == 25_000
 
 
+def test_states_of_a_block_are_of_different_episodes():
+    class Clock(jmdp.simulators.Simulator):
+        actions = walk().actions
+
+        def start(self, shock):
+            return (shock.uniform(), 0.0)
+
+        def step(self, state, action, shock):
+            return jmdp.simulators.Step(0.0, (state[0], state[1] + 1), False)
+
+    clock = Clock()
+    plan = VisitPlan(clock, as_policy(stay, clock.actions), jmdp.Synchronous(), 0.5, 1, 1)
+    episode, age = np.concatenate([plan(block, 4).observation for block in range(20)]).T
+    assert len(np.unique(episode)) == 160
+    since = age.reshape(20, 8) - 8 * np.arange(8)
+    assert (since >= 0).all()
+    assert (since < 40).all()
+    assert len(np.unique(since)) > 30
+
+
 def test_held_out_states_have_at_most_four_actions_and_rollouts_can_be_added():
     shop = jmdp.worlds.inventory(5, most_ordered=5).simulator
     plan = VisitPlan(shop, as_policy("uniform", shop.actions), jmdp.Synchronous(policy_luck="shared"), 0.8, 5, 1)

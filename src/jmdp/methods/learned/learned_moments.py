@@ -47,8 +47,8 @@ _CERTAIN = 24
 class LearnedMoments(Method["RegressedEvaluation"]):
     """Joint moments of returns for every state of a simulator, by regression on visited states. No setting is needed.
 
-    In states along episodes of the policy, all actions are simulated four times under shared randomness. Means and
-    covariance matrices are regressed on the observation by several candidates: the average of all states, of equal
+    In states of different episodes of the policy, all actions are simulated four times under shared randomness. Means
+    and covariance matrices are regressed on the observation by several candidates: the average of all states, of equal
     observations, of nearest neighbours, extremely randomised trees, gamma regression, and for means linear regression.
     The answer is their average, with the weights that predict states best which were not used to fit them.
     Covariance matrices stay positive semidefinite, because candidates average or scale whole matrices.

@@ -25,7 +25,7 @@ from jmdp.methods.learned.candidates import (
 )
 
 _FOLDS = 5
-"""Folds are of consecutive states, because successive states are alike."""
+"""Folds are of consecutive states."""
 
 _FLOOR = 1e-2
 """Share of the average that predicted and simulated variances are increased by in the score."""

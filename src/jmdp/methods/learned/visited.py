@@ -18,14 +18,14 @@ from jmdp.simulators.rollouts.pair_walks import numbers_of, states_of_episodes
 from jmdp.simulators.rollouts.rollouts import RolloutPlan, paired_draws
 from jmdp.simulators.simulator import Simulator
 
-SPACING = 8
-"""Steps of the policy between two states of a block."""
-
 BLOCK = 8
 """States of a block."""
 
-_FIRST_WITHIN = 40
-"""The first state of a block is visited within this many steps, so that blocks do not all begin at a start."""
+_WITHIN, _LATER = 40, 8
+"""The state number i of a block is visited after 8 i to 8 i + 39 steps. Each has an episode of its own.
+
+States of one episode are alike: with eight of each episode, intervals were half as wide as they should be.
+"""
 
 _MOST_COMPARED = 4
 """Actions that are simulated in a held-out state."""
@@ -81,7 +81,11 @@ class VisitPlan:
     def __call__(self, block: int, rollouts: int, held_out: bool = False, first: int = 0) -> VisitedStates:
         """Simulate rollouts first … first + rollouts − 1 of one block; in held-out states at most four actions."""
         root = Shock.of_sample(self.seed, block)
-        states = states_of_episodes(self.simulator, self.actor, root.derived(b"starts"), BLOCK, SPACING, _FIRST_WITHIN)
+        starts = [root.derived(b"starts", i) for i in range(BLOCK)]
+        states = [
+            states_of_episodes(self.simulator, self.actor, start, 1, 1, _WITHIN, _LATER * i)[0]
+            for i, start in enumerate(starts)
+        ]
         assert self.simulator.actions is not None
         A, seen, compared, returns = self.simulator.actions.size, [], [], []
         for i, state in enumerate(states):
@@ -107,16 +111,14 @@ def calibration_of(
 ) -> Calibration:
     """Compare predictions for visited states with their returns, for all pairs of simulated actions.
 
-    `reference` [A, A] are the gap variances that the verdict compares with. States of a block are of one episode or
-    few, and may be alike.
+    `reference` [A, A] are the gap variances that the verdict compares with.
     """
     N, m = visited.actions.shape
     one, other = np.triu_indices(m, 1)
     i, one, other = np.repeat(np.arange(N), len(one)), np.tile(one, N), np.tile(other, N)
     a, b = visited.actions[i, one], visited.actions[i, other]
     returns = np.stack([visited.returns[i, :, one], visited.returns[i, :, other]], axis=2)
-    more = {"reference": reference[a, b], "block": i // BLOCK}
-    return record_of(mean[i], covariance[i], np.stack([a, b], axis=1), i, returns, seed, **more)
+    return record_of(mean[i], covariance[i], np.stack([a, b], axis=1), i, returns, seed, reference=reference[a, b])
 
 
 def record_of(

@@ -109,12 +109,12 @@ def paired_actions(simulator: Simulator, coupling: Coupling) -> Labels:
 
 
 def states_of_episodes(
-    simulator: Simulator, actor: Actor, root: Shock, count: int, spacing: int, within: int
+    simulator: Simulator, actor: Actor, root: Shock, count: int, spacing: int, within: int, after: int = 0
 ) -> list[Any]:
-    """States along episodes of the policy, `spacing` steps apart, the first after fewer than `within` random steps."""
+    """States along episodes of the policy, `spacing` steps apart, the first after `after` and up to `within` steps."""
     found: list[Any] = []
     state, episode, age = simulator.start(root.derived(b"start")), 0, 0
-    skip = int(root.generator().integers(within))
+    skip = after + int(root.generator().integers(within))
     for t in itertools.count():
         go = simulator.advance
         if t >= skip and (t - skip) % spacing == 0:
