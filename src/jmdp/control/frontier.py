@@ -57,7 +57,7 @@ class Answered(Tabulated):
 class Frontier(Answered):
     """Policies between an incumbent and the time-dependent optimum, and what each gains and risks.
 
-    The risk is the shortfall E[max(0, −G)], to which `chance_weight` × P(G < 0) is added. `hull` needs a coin before
+    The risk is the shortfall E[max(0, −G)], to which `measure.chance` × P(G < 0) is added. `hull` needs a coin before
     the first step. No policy has a gain above the upper end of `gain_at(risk)`. If the objective is "cvar", the risk is
     the mean loss in the worst 5%, and there is no hull: the worst 5% of a coin are not those of its sides.
     """
@@ -79,16 +79,13 @@ class Frontier(Answered):
         """The policy with the largest gain."""
         return self.points[0]
 
-    def risk(self, of: Statistics) -> float:
-        """Shortfall, and the weighted chance of being worse; or the mean loss in the worst 5%."""
-        return self.measure.of(of)
-
     @cached_property
     def hull(self) -> Floats:
         """Corners [n, 2] of the largest gain by risk, from the incumbent (0, 0) to the optimum, with coins between."""
         if self.objective == "cvar":
             raise UnavailableError('A frontier of the worst 5% has no hull. Use objective="shortfall".')
-        found = sorted({(0.0, 0.0), *((self.risk(one.statistics), float(one.statistics.gain)) for one in self.points)})
+        own = [one.statistics for one in self.points]
+        found = sorted({(0.0, 0.0), *((self.measure.of(one), float(one.gain)) for one in own)})
         corners: list[tuple[float, float]] = []
         for x, y in found:
             if corners and y <= corners[-1][1]:
@@ -124,7 +121,7 @@ class Frontier(Answered):
     def answer(self) -> str:
         """What can be gained, and what half of the risk keeps of it."""
         best = self.optimum.statistics
-        risk, gain = self.risk(best), float(best.gain)
+        risk, gain = self.measure.of(best), float(best.gain)
         if best.gain.high <= 0 or (len(self.points) == 1 and gain <= self.tie_tolerance):
             return "No policy gains anything over the incumbent."
         first = f"The best policy gains {shown(best.gain)} over the incumbent"

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from typing import NamedTuple
@@ -80,9 +81,13 @@ class Search:
         self.problem, self._second = problem, second
         self._barely = problem.largest_gain / 10
         self.best = self.at(0.0, Risk())
-        still = problem.fixed(problem.incumbent)
-        nothing = Estimate(0.0, 0.0, 0.0)
-        self.incumbent = Found(Point("incumbent", math.inf, problem.statistics(still, self._barely), nothing), still)
+
+    @cached_property
+    def incumbent(self) -> Found:
+        """The corner without gain and risk, which is best if no risk is worth anything."""
+        still = self.problem.fixed(self.problem.incumbent)
+        statistics = self.problem.statistics(still, self._barely)
+        return Found(Point("incumbent", math.inf, statistics, Estimate(0.0, 0.0, 0.0)), still)
 
     def at(self, weight: float, risk: Risk) -> Found:
         """The policy that maximises E[G] − weight × risk."""

@@ -22,9 +22,9 @@ def frontier_chart(frontier: Frontier, *, title: str | None = None) -> Figure:
     """
     check_drawn("frontier", frontier, Frontier, title)
     figure, ((axes,),) = new_figure(size=(WIDTH, 3.9))
-    own = [one.statistics for one in frontier.points]
+    own, risk = [one.statistics for one in frontier.points], frontier.measure.of
     best = frontier.optimum.statistics
-    ends = np.array([(0.0, 0.0), (frontier.risk(best), float(best.gain))])
+    ends = np.array([(0.0, 0.0), (risk(best), float(best.gain))])
     if frontier.objective != "cvar":
         corners = frontier.hull
         ends = corners[[0, -1]]
@@ -34,13 +34,11 @@ def frontier_chart(frontier: Frontier, *, title: str | None = None) -> Figure:
         axes.plot(
             ends[:, 0], ends[:, 1], color=GREY, linestyle="--", linewidth=1, zorder=1, label="coin: incumbent or best"
         )
-    axes.plot(
-        [frontier.risk(x) for x in own], [float(x.gain) for x in own], "o", color=COLOURS[0], markersize=5, zorder=3
-    )
+    axes.plot([risk(x) for x in own], [float(x.gain) for x in own], "o", color=COLOURS[0], markersize=5, zorder=3)
     second = [one.under for one in frontier.points if one.under is not None]
     if second:
         axes.plot(
-            [frontier.risk(x) for x in second], [float(x.gain) for x in second], "o", color=COLOURS[1], zorder=3,
+            [risk(x) for x in second], [float(x.gain) for x in second], "o", color=COLOURS[1], zorder=3,
             markersize=5, markerfacecolor="none", label="same policies, second model",
         )  # fmt: skip
     _mark(axes, (0.0, 0.0), "incumbent", (8, -4))
@@ -76,7 +74,7 @@ def _risk(frontier: Frontier) -> str:
 
 
 def _title(frontier: Frontier) -> str:
-    best, half = frontier.optimum.statistics, frontier.risk(frontier.optimum.statistics) / 2
+    best, half = frontier.optimum.statistics, frontier.measure.of(frontier.optimum.statistics) / 2
     if frontier.objective == "cvar" or not float(best.gain) > 0 or half <= 0:
         return frontier.answer
     kept = float(np.interp(half, frontier.hull[:, 0], frontier.hull[:, 1])) / float(best.gain)

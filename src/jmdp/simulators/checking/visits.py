@@ -373,13 +373,10 @@ def quick_check(
 
     Return whether any step used its shock. States and generators are the same as before the call.
     """
-    jax: Any = simulator
-    if hasattr(jax, "trace"):  # a function compiled by JAX is pure except while it is traced
-        kind = jax.kind(state)
-        if kind not in jax.checked:
-            jax.checked[kind] = _check_trace(jax, state)
-        if not jax.checked[kind]:
-            return True
+    if hasattr(simulator, "trace") and not _calls_python(
+        simulator, state
+    ):  # compiled by JAX, so pure once it is traced
+        return True
     return simulator.in_block(partial(_checked, simulator, state, actions, shared_in_a_state, shared_between_states))
 
 
@@ -411,6 +408,15 @@ def _visit_more_states(check: Visits, unfinished: list[Any]) -> None:
             check.compare_states(here, i, shock, log)
         if not log.step[2]:
             unfinished.append(log.step[1])
+
+
+def _calls_python(simulator: Any, state: Any) -> bool:
+    """Whether traced steps call Python. Steps are traced, and checked by `_check_trace`, once for each kind of state."""
+    kind = simulator.kind(state)
+    if kind not in simulator.checked:
+        simulator.checked[kind] = _check_trace(simulator, state)
+    found: bool = simulator.checked[kind]
+    return found
 
 
 def _check_trace(simulator: Any, state: Any) -> bool:
