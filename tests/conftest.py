@@ -98,58 +98,8 @@ SLOW = (
 )
 """Folders, files and tests that ``pytest -m fast`` leaves out, as their ids begin; add here what takes seconds."""
 
-LONG = (
-    "base/test_without_posix.py",
-    "benchmarks/test_decisions.py",
-    "cli/test_study_command.py::test_killed_and_resumed",
-    "comparisons/test_compare.py::test_a_tie_is_seldom_called[5]",
-    "comparisons/test_compare_runs.py::test_wrong_claims_are_rare",
-    "distribute/test_pools.py::test_a_block_beyond_the_time_limit_is_ended_and_its_stack_shown[import time",
-    "distribute/test_ray_pool.py::test_a_task_that_fails_is_sent_again_block_by_block",
-    "distribute/test_ray_pool.py::test_p17_results_do_not_depend_on_workers[4]",
-    "distribute/test_ray_pool.py::test_p25_a_block_that_ends_its_process_by_itself_is_told_from_one_that_is_killed[segf",
-    "files/test_saving_learned.py::test_a_learned_evaluation_values_the_steps_of_reviews[gram",
-    "files/test_saving_learned.py::test_round_trip[gram",
-    "methods/exact_distribution/test_exact_distribution.py::test_it_stops_where_it_is_told_and_what_it_has_holds",
-    "methods/exact_distribution/test_exact_distribution.py::test_sampled_bands_cover_at_their_confidence",
-    "methods/exact_distribution/test_exact_distribution.py::test_few_cells_are_enough_for_two_rules_of_an_inventory[0.01",
-    "methods/exact_distribution/test_one_gap.py::test_gaps_of_actions_need_only_the_pairs_that_can_follow",
-    "methods/exact_distribution/test_one_gap.py::test_gaps_of_policies_and_of_their_start[12",
-    "methods/exact_distribution/test_ties.py::test_ties_at_any_scale_and_tolerance",
-    "methods/exact_pairs/test_exact_pairs.py::test_single_precision_says_so_in_its_certificate",
-    "methods/exact_pairs/test_higher_moments.py::test_orders_up_to_eight_are_certified",
-    "methods/incremental/test_incremental.py::test_a_sampler_can_stand_in_for_the_table",
-    "methods/incremental/test_incremental.py::test_errors_fall_like_one_over_the_root_of_updates",
-    "methods/incremental/test_incremental.py::test_intervals_cover_at_their_confidence",
-    "methods/incremental/test_incremental.py::test_intervals_cover_where_the_start_is_hardly_forgotten[0.99",
-    "methods/incremental/test_resume.py::test_p10_killed_within_a_save_it_gives_the_same_bits",
-    "methods/kernels/test_branches.py::test_draws_are_those_of_the_python_rollouts_in_distribution[Independent",
-    "methods/kernels/test_branches.py::test_draws_are_those_of_the_python_rollouts_in_distribution[Synchronous",
-    "project/test_readme.py::test_pages_print_what_they_say[docs/choose.md",
-    "project/test_readme.py::test_pages_print_what_they_say[docs/howto/own_policy.md",
-    "project/test_readme.py::test_pages_print_what_they_say[docs/howto/review.md",
-    "project/test_readme.py::test_pages_print_what_they_say[docs/howto/study.md",
-    "project/test_readme.py::test_pages_print_what_they_say[docs/howto/whole_runs.md",
-    "project/test_readme.py::test_pages_print_what_they_say[docs/tables.md",
-    "promises/test_extreme_scales.py::test_intervals_contain_the_truth_at_any_scale[exact_pairs_order_4]",
-    "promises/test_policy_decisions.py::test_intervals_cover_the_truth_at_every_look[True]",
-    "promises/test_relations.py::test_scaling_rewards_by_a_power_of_two_scales_moments_bit_for_bit[JIPE]",
-    "results/gaps/test_equal_returns.py::test_equal_policies_have_correlation_one[exact distribution]",
-    "reviews/test_review_blunders.py::test_a_planted_blunder_is_ranked_first[inventory]",
-    "reviews/test_review_blunders.py::test_intervals_of_averages_contain_the_truth",
-    "reviews/test_review_replays.py::test_a_replay_with_the_taken_action_is_the_episode[taxi",
-    "simulators/gymnasium/test_gymnasium_simulator.py::test_digests_are_equal_exactly_for_equal_states[Taxi",
-    "simulators/objects/test_new_generators.py::test_bit_generators_are_keyed[NestedBitShop]",
-    "simulators/test_ale.py::test_any_order_of_calls_gives_what_a_replay_gives[tetris",
-    "statistics/test_selection_rule.py::test_intervals_after_elimination_hold[60]",
-    "studies/test_study_workers.py::test_a_state_that_had_failed_may_wait_for_later_rungs",
-    "studies/test_study_workers.py::test_if_the_machine_does_not_recover_the_same_call_finishes[hopeless0",
-    "studies/test_study_workers.py::test_if_the_machine_does_not_recover_the_same_call_finishes[hopeless3",
-    "studies/test_study_workers.py::test_states_that_end_their_workers_have_failed_if_others_finish[bad1",
-    "studies/test_study_workers.py::test_states_that_end_their_workers_have_failed_if_others_finish[bad3",
-    "studies/test_study_workers.py::test_workers_that_cannot_be_started_raise",
-)
-"""Tests that take seconds, and beside which faster ones of the gate test the same; they run with ``-m long``."""
+LONG = tuple((Path(__file__).parent / "long.txt").read_text(encoding="utf-8").splitlines()[1:])
+"""Tests that run with ``-m long`` only, as their ids begin."""
 
 # A shell that runs the tests in the background has them ignore interrupts, and so would all that they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -219,9 +169,9 @@ def pytest_collection_finish():
     gc.set_threshold(20_000, 20, 20)
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Mark as fast what is neither slow nor long. In each half of those that run, slow tests come first."""
+    """Mark as fast what is neither slow nor long."""
     config.stash[COLLECTED] = {f"{within_tests(item.path)}::{item.nodeid.partition('::')[2]}" for item in items}
     for item in items:
         name = f"{within_tests(item.path)}::{item.name}"
@@ -231,23 +181,3 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.timeout(LONG_LIMIT))
         elif not name.startswith(SLOW):
             item.add_marker(pytest.mark.fast)
-    yield
-    items[:] = slow_first(items)
-
-
-def slow_first(items):
-    """Order of tests for two workers, each of which begins with one half and takes over what the other has left.
-
-    If slow tests came last, one worker would wait for the other. All slow tests of a file are in the same half, for the
-    sake of their fixtures; the slowest test comes first.
-    """
-    slow, fast, by_file = ([], []), [], {}
-    for item in items:
-        if item.get_closest_marker("fast") is not None:
-            fast.append(item)
-        else:
-            slow[by_file.setdefault(item.path, len(by_file) % 2)].append(item)
-    for half in slow:
-        half.sort(key=lambda item: item.name != "test_the_site")
-    middle = max(0, len(items) // 2 - len(slow[0]))
-    return [*slow[0], *fast[:middle], *slow[1], *fast[middle:]]

@@ -271,7 +271,7 @@ def run(
     counts: Counter[tuple[str, str]] = Counter()
     peaks, seconds = Counter[str](), dict.fromkeys(FORMATS, 0.0)
     failures = []
-    valid = {kind: [form.make(i) for i in range(VARIANTS)] for kind, form in FORMATS.items()}
+    valid = {kind: [FORMATS[kind].make(i) for i in range(VARIANTS)] for kind in {kind for kind, _ in which}}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "mutant"
 

@@ -19,6 +19,14 @@ def test_number(i):
 """
 
 
+def test_tests_of_the_long_run_are_there(collected):
+    """Each line of the list is the beginning of a name, in the files of this run."""
+    files = {name.partition("::")[0] for name in collected}
+    _, *lines = (TESTS_FOLDER / "long.txt").read_text(encoding="utf-8").splitlines()
+    own = [line for line in lines if line.partition("::")[0] in files]
+    assert [line for line in own if not any(name.startswith(line) for name in collected)] == []
+
+
 def test_pieces_continue_until_nothing_is_left(tmp_path):
     (tmp_path / "conftest.py").write_text('pytest_plugins = ("pieces",)')
     ledger = tmp_path / "ledger"

@@ -18,7 +18,7 @@ HOSTILE = Path(__file__).parents[1] / "hostile"
 
 @pytest.mark.parametrize("calls", [None, pytest.param(30_000, marks=pytest.mark.long)])
 def test_p23_hostile_calls_raise_typed_errors_or_are_right(calls):
-    """By default each entry is called twice."""
+    """By default each entry is called once."""
     count = [] if calls is None else ["--calls", str(calls)]
     ran = subprocess.run(  # in its own process, because the address space is limited
         [sys.executable, str(HOSTILE), *count], capture_output=True, text=True, timeout=7000, check=False

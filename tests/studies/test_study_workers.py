@@ -245,7 +245,7 @@ def test_a_retry_that_is_interrupted_leaves_a_study(tmp_path, whole, quick):
 @pytest.mark.parametrize("bad", [(5, 6, 7), pytest.param((2, 11, 20), marks=pytest.mark.long)])
 def test_states_that_crash_exit_and_hang_fail_and_the_others_are_undisturbed(tmp_path, whole, bad):
     deeds = dict(zip(bad, ("segfault", "exit", "loop"), strict=True))
-    with ProcessPool(2, time_limit=5.0) as pool:
+    with ProcessPool(2, time_limit=3.0) as pool:
         found = run(tmp_path, pool, deeds)
     assert found.progress.complete
     assert failed(found) == list(bad)

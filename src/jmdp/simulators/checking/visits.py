@@ -411,7 +411,7 @@ def _visit_more_states(check: Visits, unfinished: list[Any]) -> None:
 
 
 def _calls_python(simulator: Any, state: Any) -> bool:
-    """Whether traced steps call Python. Steps are traced, and checked by `_check_trace`, once for each kind of state."""
+    """Whether steps that JAX traces call Python. Each kind of state is traced, and checked, once."""
     kind = simulator.kind(state)
     if kind not in simulator.checked:
         simulator.checked[kind] = _check_trace(simulator, state)
