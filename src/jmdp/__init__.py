@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from jmdp.comparisons.compare import compare
     from jmdp.comparisons.compare_policies import compare_policies
     from jmdp.comparisons.compare_runs import compare_runs
+    from jmdp.comparisons.compare_scores import compare_scores
     from jmdp.control.few_changes import few_changes
     from jmdp.control.frontier import frontier
     from jmdp.control.improve import improve
@@ -85,6 +86,7 @@ __all__ = [
     "compare",
     "compare_policies",
     "compare_runs",
+    "compare_scores",
     "comparisons",
     "control",
     "couple",
@@ -129,6 +131,7 @@ _LATER = {
     "compare": "comparisons.compare",
     "compare_policies": "comparisons.compare_policies",
     "compare_runs": "comparisons.compare_runs",
+    "compare_scores": "comparisons.compare_scores",
     "couple": "models.couple",
     "evaluate": "methods.evaluate",
     "few_changes": "control.few_changes",

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import netcdf_files
 import sample_files
+import score_files
 import study_files
 
 from jmdp.files import read_model
@@ -50,5 +51,8 @@ FORMATS = {
     "parquet": Format(make_parquet, load_model, "parquet"),
     "netcdf": Format(netcdf_files.make, netcdf_files.load, "netcdf"),
     "study part": Format(study_files.make_part, study_files.load_part, "parquet"),
+    "scores": Format(score_files.plain, score_files.load),
+    "scores in zip files": Format(score_files.zipped, score_files.load, "zip"),
+    "scores in Parquet": Format(score_files.parquet, score_files.load, "parquet"),
     "study ledger": Format(study_files.make_ledger, study_files.load_ledger, "ledger"),
 }

@@ -29,6 +29,7 @@ NO_ENTRY = {
     "Risk": "made by frontier",
     "RunComparison": "made by compare_runs",
     "RunComparisons": "made by compare_runs",
+    "ScoreComparison": "made by compare_scores",
     "Statistics": "made by frontier",
     "Study": "made by study; tests/studies has mutants of its files",
     "simulators.Tabulation": "made by tabulate",

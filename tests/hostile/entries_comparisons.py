@@ -328,8 +328,23 @@ _WHOLE = [
 ]
 """Entries with many arguments, which are called more often than others."""
 
+
+def _compare_scores(rng: np.random.Generator) -> Arguments:
+    trials = int(rng.integers(1, 3))
+    scores = {name: {i: list(rng.normal(size=trials) + i) for i in range(12)} for name in ("old", "new")}
+    found: Arguments = {
+        "scores": scores, "pair": "id", "fixed": ["id"] * int(trials > 1 and rng.random() < 0.3), "statistic": "mean",
+        "minimize": bool(rng.integers(2)), "baseline": "old", "margin": [None, 0.5, "50%"][rng.integers(3)],
+        "confidence": 0.9, "running": False, "assume": None, "trusted": True,
+    }  # fmt: skip
+    if not found["fixed"]:
+        found |= {"statistic": str(rng.choice(["mean", "iqm"]))} if rng.integers(2) else {"running": True}
+    return found
+
+
 ENTRIES = [
     *_WHOLE * 3,
+    Entry("compare_scores", jmdp.compare_scores, _compare_scores, check=sound, answer=numbers, then=THEN),
     Entry("study", _studied, _study, amounts=frozenset({"states", "max_samples", "horizon"})),
     Entry(
         "simulators.visited_states",

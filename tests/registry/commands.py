@@ -19,10 +19,15 @@ SLOTS = {
     "margin": ["5%", "0.1"],
     "study": ["study.toml"],
     "out": ["out"],
+    "scores": ["scores.csv"],
 }
 """Valid arguments; the first of each is used unless another is asked for."""
 
-FILES = {"study.toml": 'env = "world:inventory"\npolicy = "uniform"\nstates = [0, 3]\nmax_samples = 40\nhorizon = 4\n'}
+FILES = {
+    "study.toml": 'env = "world:inventory"\npolicy = "uniform"\nstates = [0, 3]\nmax_samples = 40\nhorizon = 4\n',
+    "scores.csv": "alternative,id,score\n"
+    + "".join(f"{name},{i},{i + k}\n" for k, name in enumerate("ab") for i in range(9)),
+}
 """What the calls read."""
 
 
@@ -52,6 +57,7 @@ COMMANDS = {
     ),
     "compare": Call(f"{{env}} {SAMPLING}", "highest mean"),
     "compare-policies": Call(f"{{env}} --policies {{policy}} new={{policy}} {SAMPLING}", "policy"),
+    "compare-scores": Call("{scores}", "scores of 2 alternatives"),
     "review": Call("{env} --policy {policy} --horizon 4", "luck"),
     "study": Call("{study} --out {out}", "2 states of"),
     "gate": Call(f"{{env}} --old {{policy}} --new {{policy}} --margin {{margin}} {SAMPLING}", "margin"),

@@ -176,6 +176,16 @@ def kinds(case: Case) -> dict[str, Callable[[], Any]]:
             assume=jmdp.Assumptions(largest_loss={case.title: 5.0}, tie_tolerance={"cost": 0.01}),
             **common,
         ),
+        "comparison compare_scores": lambda: jmdp.compare_scores(
+            {
+                name: dict(enumerate(np.random.default_rng([seed, k]).normal(k, size=30)))
+                for k, name in enumerate(case.names)
+            },
+            baseline=first,
+        ),
+        "comparison compare_scores of training seeds": lambda: jmdp.compare_scores(
+            trained(case), levels=["seed", "episode"], crossed=["episode"], own=["seed"]
+        ),
         "comparison compare_runs, one number": lambda: jmdp.compare_runs(case.single_runs, minimize=True, **fixed),
         "review": lambda: jmdp.review(walk, up, method=jmdp.reviews.RolloutValues(2 + seed % 38), **steps),
         "review of a table": lambda: jmdp.review(model, p, starts=[0], reference=[0] * 4, **steps),
@@ -196,6 +206,7 @@ PAGES = (
     *(f"evaluation {name}" for name in ("ExactPairs", "ExactPairs of policies", "MonteCarlo")),
     *("comparison compare", "comparison compare_policies", "comparison compare_policies with a margin"),
     *("comparison compare_runs, one number", "comparison compare_runs", "calibration", "learned"),
+    "comparison compare_scores",
 )
 """Kinds whose pages differ in more than numbers. Pages of reviews and studies have other parts, and their own tests."""
 
@@ -219,6 +230,21 @@ def folder() -> Path:
     found = tempfile.TemporaryDirectory()
     atexit.register(found.cleanup)
     return Path(found.name)
+
+
+def trained(case: Case) -> Any:
+    """Scores of two alternatives, three training seeds each, on the same episodes."""
+    import pandas as pd
+
+    rng = np.random.default_rng(case.seed)
+    skill, ease = rng.normal(size=(2, 3)), rng.normal(size=8)
+    rows = [
+        {"alternative": name, "seed": s, "episode": e, "score": skill[k, s] + ease[e] + rng.normal()}
+        for k, name in enumerate(case.names)
+        for s in range(3)
+        for e in range(8)
+    ]
+    return pd.DataFrame(rows)
 
 
 def calibration(seed: int) -> Calibration:

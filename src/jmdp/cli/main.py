@@ -38,6 +38,9 @@ COMMANDS = {
     "compare-policies": _Entry(
         "compare_policies", "ComparePolicies", "Compare whole policies of a simulator under shared randomness."
     ),
+    "compare-scores": _Entry(
+        "compare_scores", "CompareScores", "Compare alternatives by scores that exist, paired by name."
+    ),
     "review": _Entry("review", "ReviewCommand", "Review an episode: was it bad luck or a bad decision?"),
     "study": _Entry("study", "RunStudy", "Compare in many states, as a settings file says; results are in files."),
     "gate": _Entry("gate", "Gate", "Fail if a new policy is worse than the old one by more than a margin."),
@@ -49,6 +52,7 @@ _EXAMPLES = {
     "jmdp compare CartPole-v1 --discount 0.9 --after left left": "push left or right, after two pushes to the left",
     "jmdp compare-policies world:inventory --policies base_stock reorder --starts 0 5": "two inventory policies",
     "jmdp gate world:inventory --old base_stock --new reorder --margin 2%": "is the new policy worse by more than 2%?",
+    "jmdp compare-scores old=old.eval new=new.eval": "two models on the same tasks, by logs that exist",
     "jmdp review Blackjack-v1 --policy 1 --discount 1 --horizon 20": "one game: bad luck or a bad decision?",
     "jmdp check FrozenLake-v1": "whether its actions can share randomness",
 }

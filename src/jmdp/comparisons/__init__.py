@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from jmdp.comparisons.comparison import ActionComparison, Comparison
     from jmdp.comparisons.comparison_table import Regret
     from jmdp.comparisons.policy_comparison import PolicyComparison, RunComparison, RunComparisons
+    from jmdp.comparisons.score_comparison import ScoreComparison
 
 __all__ = [
     "ActionComparison",
@@ -22,6 +23,7 @@ __all__ = [
     "Regret",
     "RunComparison",
     "RunComparisons",
+    "ScoreComparison",
 ]
 
 __getattr__, __dir__ = on_first_use(
@@ -34,5 +36,6 @@ __getattr__, __dir__ = on_first_use(
         "Regret": "comparison_table",
         "RunComparison": "policy_comparison",
         "RunComparisons": "policy_comparison",
+        "ScoreComparison": "score_comparison",
     },
 )

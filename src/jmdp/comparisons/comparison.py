@@ -51,6 +51,8 @@ class Comparison(Tabulated, Savable, Reportable):
     no interval are estimates: None in a `Gap`, infinite ends in an `Estimate`.
     """
 
+    simulated: ClassVar[bool] = True  # samples are drawn from a seed; False if they are recorded scores
+
     summary: SampleSummary = field(repr=False)  # the samples and settings, and the rules of their intervals
     outcome: Outcome
     best: str | None  # the alternative that is better on average than every other, if decided

@@ -80,6 +80,8 @@ def table_lines(c: Comparison) -> list[str]:
 
 def stopped(c: Comparison) -> str:
     """What is known, or why sampling stopped before. A decided comparison may have gone on for more samples."""
+    if not c.simulated:
+        return "decided" if c.decided else "not decided by these scores"
     if c.outcome is Outcome.BUDGET_EXHAUSTED and c.best is not None:
         return "stopped: the budget is used up; the best is known, but not every mean gap to the requested precision"
     if c.outcome is Outcome.PRECISE and len(set(c.counts.values())) > 1:
@@ -138,6 +140,8 @@ def sample_size(c: Comparison) -> str:
 
 def effort(c: Comparison) -> str:
     """Number of samples of each alternative, seed and steps."""
+    if not c.simulated:
+        return sample_size(c)
     equal = len(set(c.counts.values())) == 1
     total = "" if equal else f", {sum(c.counts.values()):,} in total"
     steps = "" if c.wording.run == "run" else f"; {c.summary.samples.steps:,} steps simulated"

@@ -28,7 +28,7 @@ _LARGEST_BLOCK = 1 << 16
 _MANY = 300
 """Equal samples that suggest that nothing varies: an outcome not seen in so many has a chance below 1%, at 95%."""
 
-_OUTCOMES = {
+OUTCOMES = {
     Conclusion.OPEN: Outcome.BUDGET_EXHAUSTED,
     Conclusion.BEST: Outcome.BEST_FOUND,
     Conclusion.GOOD_ENOUGH: Outcome.GOOD_ENOUGH,
@@ -68,7 +68,7 @@ def outcome_of(question: Question, sampled: SamplingState, look: LookResult | No
     fixed = settings.samples is not None
     if look is None or (fixed and n < settings.most):
         return Outcome.BUDGET_EXHAUSTED
-    found = Outcome.SAMPLED if fixed else _OUTCOMES[look.decision]
+    found = Outcome.SAMPLED if fixed else OUTCOMES[look.decision]
     if settings.precision is not None:
         found = Outcome.PRECISE if _precise(question, sampled, look.reference) else Outcome.BUDGET_EXHAUSTED
     decided = found is not Outcome.BUDGET_EXHAUSTED
@@ -107,7 +107,7 @@ def comparison_of(question: Question, sampled: SamplingState, interrupted: bool 
     if interrupted and outcome is Outcome.BUDGET_EXHAUSTED:
         outcome = Outcome.INTERRUPTED
     summary = question.summary(sampled, outcome is Outcome.DETERMINISTIC)
-    names, best = question.labels.name, _best(summary, look, outcome)
+    names, best = question.labels.name, best_of(summary, look, outcome)
     survivors = sampled.active if look is None else look.survivors
     return question.result(
         {
@@ -125,7 +125,7 @@ def comparison_of(question: Question, sampled: SamplingState, interrupted: bool 
     )
 
 
-def _best(summary: SampleSummary, look: LookResult | None, outcome: Outcome) -> int | None:
+def best_of(summary: SampleSummary, look: LookResult | None, outcome: Outcome) -> int | None:
     """The alternative that is known to be better than every other, or None.
 
     None if nothing varied: randomness may have been drawn before the state was reached.

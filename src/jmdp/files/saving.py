@@ -11,6 +11,7 @@ from typing import Any
 
 from jmdp.base.settings import boolean_value, short
 from jmdp.comparisons.policy_comparison import RunComparisons
+from jmdp.comparisons.score_comparison import ScoreComparison
 from jmdp.errors import FileError, JMDPError, MissingExtraError, SettingsError
 from jmdp.files import comparisons, evaluations, learned, netcdf, reviews, schema
 from jmdp.files.opening import path_text
@@ -27,6 +28,7 @@ _FORMS: dict[type, dict[str, Kind]] = {
     Evaluation: {"Evaluation": evaluations.KIND},
     **{cls: {"Comparison": kind} for cls, kind in comparisons.BY_CLASS.items()},
     RunComparisons: {"Comparisons": comparisons.KIND_OF_SEVERAL},
+    ScoreComparison: {"ScoreComparison": comparisons.KIND_OF_SCORES},
     Calibration: {"Calibration": schema.CALIBRATION},
     Review: {"Review": reviews.KIND},
     Reviews: {"Reviews": reviews.KIND_OF_SEVERAL},

@@ -309,3 +309,20 @@ def needed_words(low: float, high: float, unit: str, what: str = "a decision") -
     if high > 100 * low:
         return f"{what} would need about {least} {unit} or more, or is never reached"
     return f"{what} would need about {least if least == most else f'{least} to {most}'} {unit}"
+
+
+def expected_pairs(std: float, distance: float, error: float, *, running: bool) -> float:
+    """How many pairs until the interval of a mean gap is as narrow as its distance from a margin, on average.
+
+    For a number fixed in advance (t σ/√n), or with intervals that hold at all n; infinite if the distance is 0.
+    """
+    if std == 0 or distance <= 0:
+        return math.inf if distance <= 0 else 2.0
+    sampling, n = Sampling("sequential" if running else "fixed"), 8.0
+    for _ in range(100):
+        radius = sampling.radius(max(2, math.ceil(n)), error / 2 if running else error)
+        again = n * 2 if math.isinf(radius) else (radius * std / distance) ** 2
+        if abs(again - n) <= 1e-3 * n:
+            break
+        n = max(2.0, again)
+    return n

@@ -15,7 +15,8 @@ import tyro
 
 from jmdp.base.interval import Verdict
 from jmdp.base.rounding import exactly, significant
-from jmdp.cli.command import Exit, Optionally, aside, print_json, show, writing
+from jmdp.cli.command import Command, Exit, Optionally, aside, print_json, show, writing
+from jmdp.cli.commands.compare_scores import GateScores
 from jmdp.cli.options import EpisodeSampling, sampling_record, start_states
 from jmdp.cli.policy_files import policy_digest
 from jmdp.comparisons.answer import NotWorse
@@ -228,6 +229,11 @@ class Gate(EpisodeSampling):
     indifference: tyro.conf.Fixed[None] = None
     plan: tyro.conf.Fixed[bool] = False
     difference: tyro.conf.Fixed[None] = None
+
+    @classmethod
+    def form(cls, arguments: Sequence[str]) -> tuple[type[Command], Sequence[str]]:
+        """With --scores the verdict is on scores that exist."""
+        return (GateScores if "--scores" in arguments else cls), arguments
 
     def run(self) -> Exit:
         """Compare, print the verdict, and return its exit code."""

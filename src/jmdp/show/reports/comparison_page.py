@@ -21,6 +21,7 @@ from jmdp.comparisons.comparison_table import (
     unvaried,
 )
 from jmdp.comparisons.policy_comparison import PolicyComparison, RunComparison, RunComparisons
+from jmdp.comparisons.score_comparison import ScoreComparison
 from jmdp.results.certificate import Outcome
 from jmdp.results.text import confidence, percent
 from jmdp.show.plots.comparison_chart import comparison_chart
@@ -141,7 +142,7 @@ def page(result: Comparison | RunComparisons, command: str | None = None) -> Pag
     c = parts[0]
     decided = [_decided(part) for part in parts]
     return Page(
-        kind=f"Comparison of {c.summary.labels.plural} under shared randomness",
+        kind=f"Comparison of {c.summary.labels.plural} {'under shared randomness' if c.simulated else 'by scores'}",
         question=_question(c, len(parts) if several else 0),
         verdict=_verdict(result),
         decided=None if None in decided else all(decided),
@@ -158,7 +159,7 @@ def page(result: Comparison | RunComparisons, command: str | None = None) -> Pag
 def _question(c: Comparison, measures: int) -> str:
     many, what = len(c.alternatives), c.summary.labels.plural
     others = [name(other) for other in c.alternatives if other != c.reference]
-    best = "is best" if isinstance(c, RunComparison) else "earns most"
+    best = "is best" if isinstance(c, RunComparison | ScoreComparison) else "earns most"
     if c.margin is not None:
         asked = f"Is {' or '.join(others)} worse than {name(c.reference)} on average by more than {c.margin}"
     elif c.baseline is not None:
@@ -168,6 +169,8 @@ def _question(c: Comparison, measures: int) -> str:
     if isinstance(c, RunComparison):
         of = f"for each of {measures} measures" if measures else f"by {name(c.measure)}" if c.measure else ""
         return f"{asked}{', ' if of else ''}{of}?"
+    if isinstance(c, ScoreComparison):
+        return f"{asked}, by {c.wording.mean}?"
     if isinstance(c, PolicyComparison):
         return f"{asked} over an episode of {short_name(c.simulator)}?"
     return f"{asked} in one state of {short_name(c.simulator)}, if the same policy is followed afterwards?"
@@ -204,7 +207,7 @@ def _decided(c: Comparison) -> bool | None:
 def _sampling(result: Comparison | RunComparisons) -> str:
     """Number of samples, seed and confidence."""
     c = next(iter(result.values())) if isinstance(result, RunComparisons) else result
-    said = f"n = {sample_size(c)}, seed {c.seed}"
+    said = f"n = {sample_size(c)}, seed {c.seed}" if c.simulated else f"n = {sample_size(c)}"
     if c.summary.certain:
         return f"{said}, no random numbers were used"
     said += f", {confidence(c.confidence, c.summary.return_range is None)}"
@@ -230,6 +233,8 @@ def _found(parts: Sequence[Comparison]) -> list[tuple[str, str]]:
         found += [("Simulator", name(c.simulator)), (policy, name(c.policy))]
         found.append(("Returns", f"rewards of {c.summary.horizon:,} steps at most, discount {c.summary.discount:g}"))
         found.append(("Shared randomness", coupling_words(c.summary.coupling, f"{c.wording.run}s of a sample")))
+    elif isinstance(c, ScoreComparison):
+        found.append(("Scores", c.effort))
     else:
         found.append(("Shared randomness", "draws with equal keys are equal in all designs"))
     for part in parts:
@@ -238,7 +243,7 @@ def _found(parts: Sequence[Comparison]) -> list[tuple[str, str]]:
         if len(parts) > 1:
             found.append((f"Answer{of}", part.answer))
         found.append((f"Sampling{of}", stopped(part)))
-        if isinstance(part, WholeComparison):
+        if isinstance(part, WholeComparison) and part.simulated:
             found.append((f"Gain by pairing{of}", _gain(part)))
     return [*found, ("Effort", effort(c))]
 
@@ -249,6 +254,8 @@ def _gain(c: WholeComparison) -> str:
 
 
 def _trust(c: Comparison) -> list[str]:
+    if isinstance(c, ScoreComparison):
+        return [*c.remarks(), *unvaried(c)]
     said = [*assumptions(c), *unvaried(c), *eliminated(c), *earlier_randomness(c)]
     if c.margin is not None:
         said.append(
@@ -260,6 +267,9 @@ def _trust(c: Comparison) -> list[str]:
 
 def _again(result: Comparison | RunComparisons, command: str | None) -> Again:
     c = next(iter(result.values())) if isinstance(result, RunComparisons) else result
+    if isinstance(c, ScoreComparison):
+        given = [("scores", f"the scores of {', '.join(map(repr, c.alternatives))}")]
+        return again(command, given, "jmdp.compare_scores", ["scores,", *settings(**c.continue_scores.question.given)])
     asked = settings(
         seed=c.seed,
         baseline=c.baseline,

@@ -1,0 +1,483 @@
+"""`compare_scores`: compare alternatives by scores that exist, such as evaluations of agents on the same tasks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from importlib import import_module
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from jmdp.base.arrays import Integers
+from jmdp.base.settings import boolean, choice, instance, names, probability, real_number, short
+from jmdp.comparisons.question import alternative_names
+from jmdp.comparisons.sampling import OUTCOMES, best_of
+from jmdp.comparisons.score_comparison import ScoreComparison, Scores, ScoreSummary
+from jmdp.errors import LabelError, SettingsError
+from jmdp.results.certificate import Outcome
+from jmdp.statistics.assumptions import Assumptions
+from jmdp.statistics.levels import STATISTICS, Levels
+from jmdp.statistics.selection import Margin, SelectionRule
+
+Column = Sequence[Any]
+"""The cells of one column of a table of scores."""
+
+
+def compare_scores(
+    scores: Any,
+    *,
+    pair: str | None = "id",
+    levels: Sequence[str] | None = None,
+    crossed: Collection[str] = (),
+    own: Collection[str] = (),
+    fixed: Collection[str] = (),
+    alternative: str = "alternative",
+    score: str = "score",
+    statistic: Literal["mean", "median", "iqm"] = "mean",
+    minimize: bool = False,
+    baseline: str | None = None,
+    margin: Margin | float | str | None = None,
+    confidence: float = 0.95,
+    running: bool = False,
+    assume: Assumptions | None = None,
+    trusted: bool = True,
+) -> ScoreComparison:
+    """Compare alternatives by scores that exist: agents or models on the same tasks, algorithms over training seeds.
+
+    A pair of scores is worth more than two scores if both alternatives met the same luck: the same task, the same
+    start, the same evaluation episode. Scores are therefore paired by the names of these, never by their position. What
+    one alternative has no score of is left out, and the result says how many.
+
+    Parameters
+    ----------
+    scores
+        A table with a row for each score and the columns `alternative`, `pair` (or `levels`) and `score`: a pandas
+        DataFrame, or a file (CSV, Parquet, JSON lines, or a log of a tool, see "Scores you already have"). Or a
+        dictionary from names of alternatives to dictionaries ``{id: score}`` or ``{id: [scores of trials]}``, to
+        tables, or to files.
+    pair
+        Column with the name of what pairs the scores. Scores with equal names are trials of the same task. None:
+        nothing pairs them. "position": the scores of each alternative are a list, and equal positions are pairs.
+    levels
+        Columns of the levels of randomness, the outer one first, in place of `pair`: ``["task", "trial"]``. Trials need
+        no column. With two levels, units of the inner one are those of their outer unit alone, unless they are crossed.
+    crossed
+        ``["episode"]``: the inner level has the same units in all units of the outer one, as when every trained agent
+        is evaluated on the same episodes.
+    own
+        Levels that the alternatives do not share: ``["seed"]``, because training seed 3 of one algorithm has nothing to
+        do with training seed 3 of another. Their variances add.
+    fixed
+        ``["task"]``: the statement is about these tasks, not about others like them; only trials vary. Needs two trials
+        of each task.
+    alternative, score
+        Names of these columns.
+    statistic
+        What is compared: the mean, the median, or the interquartile mean ("iqm") of the mean scores of the outer units,
+        of each alternative on its own.
+    minimize
+        True if smaller scores are better.
+    baseline, margin, confidence
+        As in `compare_policies`.
+    running
+        True if scores keep arriving and the comparison is looked at again and again: intervals then hold at all numbers
+        of pairs at once, so that you may stop whenever you like. The order in which scores arrive must not depend on
+        them. Otherwise the number of scores is taken as planned, and the intervals are ordinary ones.
+    assume
+        ``jmdp.Assumptions(return_range=(0, 1))``: scores are in this range; intervals of means are then valid for any
+        distribution (by betting, if `running`). Also `tie_tolerance`.
+    trusted
+        False: read files in a child process with limits of memory and time.
+
+    Returns
+    -------
+    ScoreComparison
+        A `Comparison` whose samples are the units that pair the scores. ``found.continued(more)`` adds scores.
+    """
+    question = ScoreQuestion(
+        pair=pair,
+        levels=None if levels is None else names("levels", levels, SettingsError),
+        crossed=names("crossed", crossed, SettingsError),
+        own=names("own", own, SettingsError),
+        fixed=names("fixed", fixed, SettingsError),
+        alternative=alternative,
+        score=score,
+        statistic=statistic,
+        minimize=minimize,
+        baseline=baseline,
+        margin=None if margin is None else Margin.of(margin),
+        confidence=confidence,
+        running=running,
+        assume=(Assumptions() if assume is None else assume),
+    )
+    return question.answer(question.table(scores, boolean_value(trusted)))
+
+
+def boolean_value(trusted: Any) -> bool:
+    """Whether files are trusted."""
+    if not isinstance(trusted, bool):
+        raise SettingsError(f"trusted is {short(trusted)}. Give True or False.")
+    return trusted
+
+
+@dataclass(frozen=True)
+class Table:
+    """Scores in long form, in the order in which they were given."""
+
+    alternatives: list[str]  # of each row
+    units: list[list[str]]  # of each level, the name of each row's unit
+    scores: list[float]  # nan for a missing one
+    about: str = ""
+    paired: bool = True  # False if a file has nothing that pairs its scores
+
+    def joined(self, more: Table) -> Table:
+        """These and more scores."""
+        units = [one + other for one, other in zip(self.units, more.units, strict=True)]
+        about = ". ".join(dict.fromkeys(filter(None, (self.about, more.about))))
+        paired = self.paired and more.paired
+        return Table(self.alternatives + more.alternatives, units, self.scores + more.scores, about, paired)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreQuestion:
+    """Settings of `compare_scores`."""
+
+    pair: str | None = "id"
+    levels: tuple[str, ...] | None = None
+    crossed: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
+    alternative: str = "alternative"
+    score: str = "score"
+    statistic: str = "mean"
+    minimize: bool = False
+    baseline: str | None = None
+    margin: Margin | None = None
+    confidence: float = 0.95
+    running: bool = False
+    assume: Assumptions = field(default_factory=Assumptions)
+
+    def __post_init__(self) -> None:
+        probability(self, "confidence")
+        choice("statistic", self.statistic, STATISTICS)
+        boolean(self, "minimize")
+        boolean(self, "running")
+        instance("assume", self.assume, Assumptions, hint="Give jmdp.Assumptions(return_range=(0, 1)).")
+        self.assume.single()
+        for name in ("pair", "alternative", "score"):
+            if not isinstance(getattr(self, name), str) and not (name == "pair" and self.pair is None):
+                raise SettingsError(f"{name} is {short(getattr(self, name))}. Give the name of a column.")
+        if self.levels is not None and not 1 <= len(self.levels) <= 2:
+            raise SettingsError(
+                f'levels has {len(self.levels)} names. Give one or two, the outer one first: ["task", "trial"]. '
+                "Average over others first."
+            )
+        if self.levels is not None and self.pair not in ("id", None, self.levels[0]):
+            raise SettingsError(
+                f"pair is {short(self.pair)}, and levels are given, the first of which pairs. Omit pair."
+            )
+        outer, inner = self.columns[0], self.columns[1] if len(self.columns) > 1 else "trial"
+        for name in ("crossed", "own", "fixed"):
+            if unknown := set(getattr(self, name)) - {outer, inner}:
+                raise SettingsError(
+                    f"{name} has {short(sorted(unknown)[0])}, which is no level: these are {outer}, {inner}."
+                )
+        if set(self.crossed) - {inner} or (self.crossed and len(self.columns) < 2):
+            raise SettingsError(
+                f"crossed is {short(self.crossed)}. Give the inner one of two levels: levels=["
+                '"seed", "episode"], crossed=["episode"].'
+            )
+        if inner in self.fixed and not self.crossed:
+            raise SettingsError(
+                f"{inner}s are within a {outer}, so they cannot be fixed. Fix the {outer}s, or say crossed."
+            )
+        if len(set(self.fixed)) == 2 or (self.fixed and outer in self.own):
+            raise SettingsError(f"fixed is {short(self.fixed)}. Something that the alternatives share must be drawn.")
+        if inner in self.own and not self.crossed:
+            raise SettingsError(f"{inner}s are within a {outer} and always of one alternative. Leave them out of own.")
+        ranged = self.assume.return_range is not None
+        if self.statistic != "mean" and (self.crossed or self.fixed or ranged):
+            raise SettingsError(
+                f"statistic={self.statistic!r} is for drawn units of one level. Use the mean, or leave out crossed, "
+                "fixed and return_range."
+            )
+        if (self.running or ranged) and (self.own or self.crossed or self.fixed or self.pair is None):
+            raise SettingsError(
+                "running scores and a return_range are for pairs of drawn units. Leave out own, crossed and fixed."
+            )
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Arguments of `compare_scores` that are not its defaults."""
+        usual = ScoreQuestion()
+        found = {name: getattr(self, name) for name in ScoreQuestion.__dataclass_fields__}
+        found = {name: value for name, value in found.items() if value != getattr(usual, name)}
+        return {name: str(value) if isinstance(value, Margin) else value for name, value in found.items()}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the levels that have a column."""
+        if self.levels is not None:
+            return self.levels
+        return ("id",) if self.pair is None or self.pair == "position" else (self.pair,)
+
+    # -------------------------------------------------------------------------------------------- reading
+
+    def table(self, scores: Any, trusted: bool) -> Table:
+        """The scores in long form."""
+        if isinstance(scores, (str, PathLike)):
+            return self._file(scores, None, trusted)
+        if hasattr(scores, "columns"):
+            return self._columns({str(name): list(scores[name]) for name in scores.columns}, None, "the table")
+        if _is_list(scores) and not isinstance(scores, Mapping) and _are_files(scores):
+            return _all_of([self._file(path, None, trusted) for path in scores])
+        if not isinstance(scores, Mapping):
+            raise SettingsError(
+                f"scores is a {type(scores).__name__}. Give a DataFrame, a file, or a dictionary from names of "
+                'alternatives to their scores: {"old": {"task 1": 0.5, …}, "new": …}.'
+            )
+        return _all_of([self._of_one(str(name), given, trusted) for name, given in scores.items()])
+
+    def _file(self, path: Any, name: str | None, trusted: bool) -> Table:
+        """The scores in a file; `name` is that of their alternative."""
+        read = import_module("jmdp.files.scores").read  # by name: comparisons do not depend on files
+        columns, about, paired = read(path, trusted)
+        if not paired:
+            if self.levels is not None:
+                raise SettingsError(f"{path} has no columns of levels. {about}.")
+            columns = {**columns, self.columns[0]: [str(i) for i in range(len(columns[self.score]))]}
+        if self.alternative not in columns and name is None:
+            name = Path(path).stem
+        return replace(self._columns(columns, name, str(path)), about=about, paired=paired)
+
+    def _of_one(self, name: str, given: Any, trusted: bool) -> Table:
+        """The scores of one alternative."""
+        if isinstance(given, (str, PathLike)):
+            return self._file(given, name, trusted)
+        if hasattr(given, "columns"):
+            return self._columns({str(key): list(given[key]) for key in given.columns}, name, f"the table of {name}")
+        if _is_list(given) and not isinstance(given, Mapping) and _are_files(given):
+            return _all_of([self._file(path, name, trusted) for path in given])
+        if isinstance(given, Mapping):
+            rows = [(str(key), one) for key, found in given.items() for one in (found if _is_list(found) else [found])]
+        elif _is_list(given) and self.pair in ("position", None):
+            rows = [(str(i), one) for i, one in enumerate(given)]
+        else:
+            raise SettingsError(
+                f"The scores of {short(name)} are a {type(given).__name__}. Give a dictionary from ids to scores. A "
+                'position is not an id: give pair="position" if scores in equal positions met the same luck, or '
+                "pair=None if nothing pairs them."
+            )
+        if len(self.columns) > 1:
+            raise SettingsError(f"levels are {', '.join(self.columns)}. Give a table with these columns.")
+        return Table([name] * len(rows), [[key for key, _ in rows]], [_score(one, name) for _, one in rows])
+
+    def _columns(self, columns: Mapping[str, Column], name: str | None, where: str) -> Table:
+        """A table with a row for each score."""
+        wanted = [*([self.alternative] if name is None else []), *self.columns, self.score]
+        optional = set(self.columns[1:]) - {*self.crossed} if len(self.columns) > 1 else set()
+        if self.pair is None and self.levels is None:
+            optional.add(self.columns[0])
+        missing = [key for key in wanted if key not in columns and key not in optional]
+        if missing:
+            known = ", ".join(short(key, 40) for key in list(columns)[:12])
+            raise SettingsError(
+                f"{where} has no column {short(missing[0])}. Its columns are {known}. Name the others: alternative=…, "
+                "pair=… or levels=[…], score=…."
+            )
+        size = len(columns[self.score])
+        own = [name] * size if name is not None else [_name(one, self.alternative) for one in columns[self.alternative]]
+        units = []
+        for level in self.columns:
+            numbered = level not in columns
+            units.append([str(i) for i in range(size)] if numbered else [_name(one, level) for one in columns[level]])
+        return Table([str(one) for one in own], units, [_score(one, where) for one in columns[self.score]])
+
+    # -------------------------------------------------------------------------------------------- answer
+
+    def scores(self, table: Table) -> Scores:
+        """The scores by number."""
+        known = [i for i, value in enumerate(table.scores) if not math.isnan(value)]
+        found, at = _coded([table.alternatives[i] for i in known])
+        absent = sorted(set(table.alternatives) - set(found))
+        if absent:
+            raise SettingsError(f"{short(absent[0])} has no score: all of its scores are missing.")
+        coded = [_coded([units[i] for i in known]) for units in table.units]
+        order = (
+            [_by_name(unit_names) for unit_names, _ in coded]
+            if not self.running
+            else [np.arange(len(n)) for n, _ in coded]
+        )
+        units = np.stack([rank[codes] for rank, (_, codes) in zip(order, coded, strict=True)], axis=1)
+        unit_names = tuple(
+            tuple(np.array(n, object)[np.argsort(rank)].tolist()) for rank, (n, _) in zip(order, coded, strict=True)
+        )
+        columns = self.columns
+        repeated = len({*zip(at.tolist(), *units.T.tolist(), strict=True)}) < len(at)
+        if not table.paired:
+            columns = ("episode",)
+        elif len(columns) == 1 and repeated:
+            columns = (*columns, "trial")
+        if len(found) == 1:
+            raise SettingsError(
+                f'All scores are of {short(found[0])}. Give a name for each file or table: {{"old": …, "new": …}}, on '
+                "the command line old=FILE new=FILE."
+            )
+        alternatives, _ = alternative_names("alternative", dict.fromkeys(found), None)
+        levels = Levels(
+            values=np.array([table.scores[i] for i in known], dtype=float),
+            alternative=at,
+            units=units,
+            names=columns,
+            alternatives=alternatives.size,
+            crossed=bool(self.crossed),
+            own=self.own or ((columns[0],) if self.pair is None or not table.paired else ()),
+            fixed=self.fixed,
+            statistic=self.statistic,
+        )
+        return Scores(tuple(found), levels, unit_names, self.minimize, self.running, table.about)
+
+    def answer(self, table: Table) -> ScoreComparison:
+        """The comparison of these scores."""
+        scores = self.scores(table)
+        _check(scores)
+        labels, baseline = alternative_names("alternative", dict.fromkeys(scores.alternatives), self.baseline)
+        if self.margin is not None and baseline is None:
+            raise SettingsError('A margin needs a baseline: baseline="old".')
+        summary = ScoreSummary.of(scores, self.confidence, self.assume)
+        rule = SelectionRule(
+            alternatives=labels.size,
+            confidence=self.confidence,
+            baseline=None if baseline is None else labels.index(baseline),
+            margin=self.margin,
+        )
+        every = range(labels.size)
+        reference = rule.reference(summary.sign * summary.means[0], list(every))
+        limits = summary.verdict_limits(reference, list(every), rule.margin)
+        look = rule.examine(reference, list(every), *limits, leader=summary.ranking[0])
+        outcome = OUTCOMES[look.decision] if self.running else Outcome.SAMPLED
+        best = best_of(summary, look, outcome)
+        return ScoreComparison(
+            summary=summary,
+            outcome=outcome,
+            best=None if best is None else labels.name(best),
+            survivors=tuple(map(labels.name, look.survivors if best is None else (best,))),
+            worse_than={},
+            baseline=baseline,
+            margin=self.margin,
+            indifference=None,
+            simulator="recorded scores",
+            continue_with=_no_samples,
+            scores=scores,
+            continue_scores=ScoreContinuation(self, table),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreContinuation:
+    """Goes on with a comparison of scores."""
+
+    question: ScoreQuestion
+    table: Table
+
+    def __call__(self, more: Any) -> ScoreComparison:
+        """The comparison of all scores."""
+        return self.question.answer(self.table.joined(self.question.table(more, True)))
+
+
+def _all_of(parts: Sequence[Table]) -> Table:
+    """All rows of these tables."""
+    if not parts:
+        raise SettingsError("scores is empty. Give the scores of two or more alternatives.")
+    return reduce(Table.joined, parts)
+
+
+def _are_files(given: Iterable[Any]) -> bool:
+    found = list(given)
+    return bool(found) and all(isinstance(one, (str, PathLike)) for one in found)
+
+
+def _no_samples(samples: int, given: Mapping[str, Any]) -> Any:
+    raise SettingsError("Recorded scores are not drawn again. Give more of them: continued(more).")
+
+
+def _is_list(given: Any) -> bool:
+    return isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping))
+
+
+def _name(cell: Any, column: str) -> str:
+    if cell is None or cell == "" or cell != cell:
+        raise SettingsError(f"A cell of the column {column} is empty. Give a name or a number in every row.")
+    if isinstance(cell, float) and cell.is_integer():
+        cell = int(cell)  # pandas reads a column of integers with a gap as floats
+    return str(cell)
+
+
+def _score(cell: Any, where: str) -> float:
+    """The score as a float; nan for a missing one."""
+    if cell is None or (isinstance(cell, str) and not cell.strip()):
+        return math.nan
+    if isinstance(cell, (bool, np.bool_)):
+        return float(cell)
+    if isinstance(cell, str):
+        try:
+            cell = float(cell)
+        except ValueError:
+            raise SettingsError(
+                f"A score of {where} is {short(cell)}. Give a number; leave it empty if it is missing."
+            ) from None
+    number = real_number(cell)
+    if math.isinf(number):
+        raise SettingsError(f"A score of {where} is infinite. Give finite numbers.")
+    return number
+
+
+def _coded(cells: Sequence[str]) -> tuple[list[str], Integers]:
+    index: dict[str, int] = {}
+    codes = np.array([index.setdefault(cell, len(index)) for cell in cells], np.int64)
+    return list(index), codes
+
+
+def _by_name(found: Sequence[str]) -> Integers:
+    """The rank of each name: numbers by value, then text. So results do not depend on the order of rows."""
+
+    def key(name: str) -> tuple[bool, float, str]:
+        number = name.removeprefix("-").isdecimal() and name.isascii()
+        return (not number, float(name) if number else 0.0, name)
+
+    rank = np.empty(len(found), np.int64)
+    rank[sorted(range(len(found)), key=lambda i: key(found[i]))] = np.arange(len(found))
+    return rank
+
+
+def _check(scores: Scores) -> None:
+    """Raise if there are too few pairs, or gaps in crossed levels."""
+    levels, unit = scores.levels, scores.unit
+    if levels.pairs is not None and int(levels.in_all.sum()) < 2:
+        examples = [
+            next(name for i, name in enumerate(scores.units[levels.pairs]) if np.isfinite(levels.paired[i, a]))
+            for a in range(levels.alternatives)
+        ]
+        one, other = (
+            f"{name} has {short(key)}" for name, key in zip(scores.alternatives[:2], examples[:2], strict=True)
+        )
+        raise LabelError(
+            f"Only {int(levels.in_all.sum())} {unit}s have a score of every alternative. Names must be equal: {one}, "
+            f"{other}. If nothing pairs the scores, give pair=None."
+        )
+    if levels.pairs is None and len(levels.paired) < 2:
+        raise SettingsError(f"An alternative has fewer than two {unit}s. Give more, or say what pairs the scores.")
+    if levels.crossed:
+        outer, inner = levels.names
+        for a, name in enumerate(scores.alternatives):
+            if not np.isfinite(levels.table(a)).all():
+                raise SettingsError(
+                    f"crossed levels are incomplete: {name} has no score for some {outer} and {inner}. Evaluate every "
+                    f"{outer} on the same {inner}s, or leave out crossed."
+                )
+    levels.spread(np.eye(levels.alternatives)[0].tolist())  # raises if trials are missing
