@@ -87,8 +87,8 @@ def test_tables_of_any_format_are_the_same(make, seed, tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "a,b\n", "a,a\n1,2\n", "alternative,id,score\nx,1\n", "[1, 2]", "{}", "[" * 100_000, '{"eval": 1, "samples": [2]}',
-     '{"per_task": [{}]}', "\0", "PK\x03\x04rest", '{"doc_id": 1, "doc_hash": "x", "metrics": []}'],
+    ["", "a,b\n", "a,a\n1,2\n", "alternative,id,score\nx,1\n", "[1, 2]", "{}", "[" * 100_000,
+     '{"eval": 1, "samples": [2]}', '{"per_task": [{}]}', "\0", "PK\x03\x04rest", '{"doc_id": 1, "doc_hash": "x", "metrics": []}'],
 )  # fmt: skip
 def test_other_files_are_refused(text, tmp_path):
     (tmp_path / "file").write_text(text)
@@ -111,5 +111,5 @@ def test_results_that_their_size_does_not_allow(tmp_path):
     spare = data[at + len(shape) :].index(b"\n")
     head = data[at : at + len(shape) + spare]
     (tmp_path / "huge.npz").write_bytes(data.replace(head, (huge + head[len(shape) :])[: len(head)], 1))
-    with pytest.raises(FileError, match="does not allow|cannot be read"):
+    with pytest.raises(FileError, match=r"does not allow|cannot be read"):
         jmdp.compare_scores({"a": tmp_path / "huge.npz", "b": LOGS / "evaluations.npz"})

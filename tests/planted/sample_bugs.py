@@ -25,6 +25,8 @@ LEARNING = "methods/incremental/test_incremental.py::"
 P8 = LEARNING + "test_p8_it_converges_to_the_right_point[shop]"
 UPDATES = "methods/kernels/test_moment_updates.py::"
 AFTER = "comparisons/test_reward_bound.py::test_a_reward_after_the_horizon_of_a_table_is_in_the_interval"
+LEVELS = "statistics/test_levels.py::"
+SCORES = "comparisons/test_compare_scores.py::"
 STRATIFIED = "comparisons/test_stratified.py::"
 TD = "methods/neural_gram/test_losses.py::"
 TD_TWIN = TD + "test_targets_equal_the_slow_twin[sum]"
@@ -256,4 +258,23 @@ BUGS = [
     Bug("predictions are compared with a constant that is not the best", "Calibration.variance_gain",
         instead("float(self.simulated_variance.mean())", "2 * it"),
         JUDGEMENT + "test_no_constant_is_better_than_the_best_one"),
+    # Recorded scores.
+    Bug("training seeds of two algorithms are taken for pairs", "Levels._crossed", instead("all(_)", "True"),
+        SCORES + "test_names_of_training_seeds_mean_nothing"),
+    Bug("the residuals of crossed levels count twice", "Levels._crossed",
+        instead("Part('both', common, degrees)", "None"),
+        LEVELS + "test_the_variance_of_crossed_levels_is_unbiased"),
+    Bug("own units are compared as pairs", "Levels.pairs", result("0"), LEVELS + "test_own_units_are_welchs_test"),
+    Bug("fixed tasks are taken for drawn ones", "Levels.spread", never("self.fixed"),
+        LEVELS + "test_trials_of_fixed_tasks_have_the_pooled_variance"),
+    Bug("tasks that one alternative lacks are not counted", "Scores.left_out", result("{name: 0 for name in it}"),
+        SCORES + "test_what_is_missing_is_counted_and_said"),
+    Bug("the exact interval takes the likeliest rate alone", "_largest_tail", result("found[len(found) // 2]"),
+        "statistics/test_proportions.py::test_exact_intervals_hold_for_every_pair_of_rates[8]"),
+    Bug("McNemar's test is one-sided", "mcnemar", instead("2 * float(_)", "float(_)"),
+        "statistics/test_proportions.py::test_mcnemar_is_the_binomial_test"),
+    Bug("running scores have the interval of one look", "Levels.errors", never("sampling.kind"),
+        SCORES + "test_running_scores_are_seldom_wrong_at_any_stop[normal-100]"),
+    Bug("documents of a changed task are pairs", "_harness", instead("str(one['doc_hash'])", "''"),
+        "files/test_scores.py::test_another_document_with_the_same_number_is_no_pair"),
 ]  # fmt: skip

@@ -34,8 +34,8 @@ BROUGHT_ALONG = {
     "torch": "stable-baselines3",
 }
 """Packages that ours are useless without, by what brings them."""
-OPTIONAL = {"cv2", "torch"}
-"""A test without these is skipped."""
+OPTIONAL = {"cv2", "torch", "inspect_ai"}
+"""A test without these is skipped, or they are in an environment of their own."""
 
 
 def named(requirements):

@@ -176,13 +176,7 @@ def kinds(case: Case) -> dict[str, Callable[[], Any]]:
             assume=jmdp.Assumptions(largest_loss={case.title: 5.0}, tie_tolerance={"cost": 0.01}),
             **common,
         ),
-        "comparison compare_scores": lambda: jmdp.compare_scores(
-            {
-                name: dict(enumerate(np.random.default_rng([seed, k]).normal(k, size=30)))
-                for k, name in enumerate(case.names)
-            },
-            baseline=first,
-        ),
+        "comparison compare_scores": lambda: jmdp.compare_scores(scores(case), baseline=first),
         "comparison compare_scores of training seeds": lambda: jmdp.compare_scores(
             trained(case), levels=["seed", "episode"], crossed=["episode"], own=["seed"]
         ),
@@ -205,8 +199,13 @@ SAVED = KINDS[:-2]
 PAGES = (
     *(f"evaluation {name}" for name in ("ExactPairs", "ExactPairs of policies", "MonteCarlo")),
     *("comparison compare", "comparison compare_policies", "comparison compare_policies with a margin"),
-    *("comparison compare_runs, one number", "comparison compare_runs", "calibration", "learned"),
-    "comparison compare_scores",
+    *(
+        "comparison compare_runs, one number",
+        "comparison compare_runs",
+        "comparison compare_scores",
+        "calibration",
+        "learned",
+    ),
 )
 """Kinds whose pages differ in more than numbers. Pages of reviews and studies have other parts, and their own tests."""
 
@@ -230,6 +229,12 @@ def folder() -> Path:
     found = tempfile.TemporaryDirectory()
     atexit.register(found.cleanup)
     return Path(found.name)
+
+
+def scores(case: Case) -> dict[str, dict[int, float]]:
+    """Scores of two alternatives on the same items."""
+    numbers = ((name, np.random.default_rng([case.seed, k]).normal(k, size=30)) for k, name in enumerate(case.names))
+    return {name: dict(enumerate(found)) for name, found in numbers}
 
 
 def trained(case: Case) -> Any:
