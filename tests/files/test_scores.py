@@ -88,7 +88,8 @@ def test_tables_of_any_format_are_the_same(make, seed, tmp_path):
 @pytest.mark.parametrize(
     "text",
     ["", "a,b\n", "a,a\n1,2\n", "alternative,id,score\nx,1\n", "[1, 2]", "{}", "[" * 100_000,
-     '{"eval": 1, "samples": [2]}', '{"per_task": [{}]}', "\0", "PK\x03\x04rest", '{"doc_id": 1, "doc_hash": "x", "metrics": []}'],
+     '{"eval": 1, "samples": [2]}', '{"per_task": [{}]}', "\0", "PK\x03\x04rest",
+     '{"doc_id": 1, "doc_hash": "x", "metrics": []}'],
 )  # fmt: skip
 def test_other_files_are_refused(text, tmp_path):
     (tmp_path / "file").write_text(text)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from jmdp.base.arrays import Integers
-from jmdp.base.settings import boolean, choice, instance, names, probability, real_number, short
+from jmdp.base.settings import boolean, boolean_value, choice, instance, names, probability, real_number, short
 from jmdp.comparisons.question import alternative_names
 from jmdp.comparisons.sampling import OUTCOMES, best_of
 from jmdp.comparisons.score_comparison import ScoreComparison, Scores, ScoreSummary
@@ -115,14 +115,7 @@ def compare_scores(
         running=running,
         assume=(Assumptions() if assume is None else assume),
     )
-    return question.answer(question.table(scores, boolean_value(trusted)))
-
-
-def boolean_value(trusted: Any) -> bool:
-    """Whether files are trusted."""
-    if not isinstance(trusted, bool):
-        raise SettingsError(f"trusted is {short(trusted)}. Give True or False.")
-    return trusted
+    return question.answer(question.table(scores, boolean_value("trusted", trusted)))
 
 
 @dataclass(frozen=True)
@@ -226,43 +219,48 @@ class ScoreQuestion:
             return self.levels
         return ("id",) if self.pair is None or self.pair == "position" else (self.pair,)
 
+    @property
+    def _unpaired(self) -> bool:
+        """Whether each score is a unit of its own."""
+        return self.pair is None and self.levels is None
+
     # -------------------------------------------------------------------------------------------- reading
 
     def table(self, scores: Any, trusted: bool) -> Table:
         """The scores in long form."""
-        if isinstance(scores, (str, PathLike)):
-            return self._file(scores, None, trusted)
-        if hasattr(scores, "columns"):
-            return self._columns({str(name): list(scores[name]) for name in scores.columns}, None, "the table")
-        if _is_list(scores) and not isinstance(scores, Mapping) and _are_files(scores):
-            return _all_of([self._file(path, None, trusted) for path in scores])
-        if not isinstance(scores, Mapping):
+        if (found := self._read(scores, None, trusted)) is not None:
+            return found
+        if not isinstance(scores, Mapping) or not scores:
             raise SettingsError(
-                f"scores is a {type(scores).__name__}. Give a DataFrame, a file, or a dictionary from names of "
-                'alternatives to their scores: {"old": {"task 1": 0.5, …}, "new": …}.'
+                f"scores is {short(scores)}. Give a DataFrame, a file, or a dictionary from names of alternatives to "
+                'their scores: {"old": {"task 1": 0.5, …}, "new": …}.'
             )
-        return _all_of([self._of_one(str(name), given, trusted) for name, given in scores.items()])
+        parts = [
+            self._read(given, str(name), trusted) or self._of_one(str(name), given) for name, given in scores.items()
+        ]
+        return reduce(Table.joined, parts)
 
-    def _file(self, path: Any, name: str | None, trusted: bool) -> Table:
-        """The scores in a file; `name` is that of their alternative."""
-        read = import_module("jmdp.files.scores").read  # by name: comparisons do not depend on files
-        columns, about, paired = read(path, trusted)
-        if not paired:
-            if self.levels is not None:
-                raise SettingsError(f"{path} has no columns of levels. {about}.")
-            columns = {**columns, self.columns[0]: [str(i) for i in range(len(columns[self.score]))]}
-        if self.alternative not in columns and name is None:
-            name = Path(path).stem
-        return replace(self._columns(columns, name, str(path)), about=about, paired=paired)
-
-    def _of_one(self, name: str, given: Any, trusted: bool) -> Table:
-        """The scores of one alternative."""
-        if isinstance(given, (str, PathLike)):
-            return self._file(given, name, trusted)
+    def _read(self, given: Any, name: str | None, trusted: bool) -> Table | None:
+        """The scores in a table or in files; None if it is neither. `name` is that of their alternative."""
         if hasattr(given, "columns"):
-            return self._columns({str(key): list(given[key]) for key in given.columns}, name, f"the table of {name}")
-        if _is_list(given) and not isinstance(given, Mapping) and _are_files(given):
-            return _all_of([self._file(path, name, trusted) for path in given])
+            return self._columns({str(key): list(given[key]) for key in given.columns}, name, "the table")
+        if isinstance(given, (str, PathLike)):
+            read = import_module("jmdp.files.scores").read  # by name: comparisons do not depend on files
+            columns, about, paired = read(given, trusted)
+            if not paired:
+                if self.levels is not None:
+                    raise SettingsError(f"{given} has no columns of levels. {about}.")
+                columns[self.columns[0]] = list(range(len(columns[self.score])))
+            if self.alternative not in columns and name is None:
+                name = Path(given).stem
+            return replace(self._columns(columns, name, str(given)), about=about, paired=paired)
+        if _is_list(given) and given and all(isinstance(one, (str, PathLike)) for one in given):
+            parts = [self._read(path, name, trusted) for path in given]
+            return reduce(Table.joined, [part for part in parts if part is not None])
+        return None
+
+    def _of_one(self, name: str, given: Any) -> Table:
+        """The scores of one alternative: by id, each one or several, or by position."""
         if isinstance(given, Mapping):
             rows = [(str(key), one) for key, found in given.items() for one in (found if _is_list(found) else [found])]
         elif _is_list(given) and self.pair in ("position", None):
@@ -280,9 +278,7 @@ class ScoreQuestion:
     def _columns(self, columns: Mapping[str, Column], name: str | None, where: str) -> Table:
         """A table with a row for each score."""
         wanted = [*([self.alternative] if name is None else []), *self.columns, self.score]
-        optional = set(self.columns[1:]) - {*self.crossed} if len(self.columns) > 1 else set()
-        if self.pair is None and self.levels is None:
-            optional.add(self.columns[0])
+        optional = {*self.columns[1:]} - {*self.crossed} | ({*self.columns} if self._unpaired else set())
         missing = [key for key in wanted if key not in columns and key not in optional]
         if missing:
             known = ", ".join(short(key, 40) for key in list(columns)[:12])
@@ -304,24 +300,15 @@ class ScoreQuestion:
         """The scores by number."""
         known = [i for i, value in enumerate(table.scores) if not math.isnan(value)]
         found, at = _coded([table.alternatives[i] for i in known])
-        absent = sorted(set(table.alternatives) - set(found))
-        if absent:
+        if absent := sorted({*table.alternatives} - {*found}):
             raise SettingsError(f"{short(absent[0])} has no score: all of its scores are missing.")
-        coded = [_coded([units[i] for i in known]) for units in table.units]
-        order = (
-            [_by_name(unit_names) for unit_names, _ in coded]
-            if not self.running
-            else [np.arange(len(n)) for n, _ in coded]
-        )
-        units = np.stack([rank[codes] for rank, (_, codes) in zip(order, coded, strict=True)], axis=1)
-        unit_names = tuple(
-            tuple(np.array(n, object)[np.argsort(rank)].tolist()) for rank, (n, _) in zip(order, coded, strict=True)
-        )
-        columns = self.columns
-        repeated = len({*zip(at.tolist(), *units.T.tolist(), strict=True)}) < len(at)
+        columns, unpaired = self.columns, self._unpaired or not table.paired
+        named = [list(map(str, known))] if unpaired else [[cells[i] for i in known] for cells in table.units]
+        coded = [_coded(cells, sort=not self.running) for cells in named]
+        units = np.stack([codes for _, codes in coded], axis=1)
         if not table.paired:
             columns = ("episode",)
-        elif len(columns) == 1 and repeated:
+        elif len(columns) == 1 and len({*zip(at.tolist(), units[:, 0].tolist(), strict=True)}) < len(at):
             columns = (*columns, "trial")
         if len(found) == 1:
             raise SettingsError(
@@ -336,11 +323,12 @@ class ScoreQuestion:
             names=columns,
             alternatives=alternatives.size,
             crossed=bool(self.crossed),
-            own=self.own or ((columns[0],) if self.pair is None or not table.paired else ()),
+            own=self.own or ((columns[0],) if unpaired else ()),
             fixed=self.fixed,
             statistic=self.statistic,
         )
-        return Scores(tuple(found), levels, unit_names, self.minimize, self.running, table.about)
+        names = tuple(tuple(one) for one, _ in coded)
+        return Scores(tuple(found), levels, names, self.minimize, self.running, table.about)
 
     def answer(self, table: Table) -> ScoreComparison:
         """The comparison of these scores."""
@@ -387,19 +375,11 @@ class ScoreContinuation:
 
     def __call__(self, more: Any) -> ScoreComparison:
         """The comparison of all scores."""
-        return self.question.answer(self.table.joined(self.question.table(more, True)))
-
-
-def _all_of(parts: Sequence[Table]) -> Table:
-    """All rows of these tables."""
-    if not parts:
-        raise SettingsError("scores is empty. Give the scores of two or more alternatives.")
-    return reduce(Table.joined, parts)
-
-
-def _are_files(given: Iterable[Any]) -> bool:
-    found = list(given)
-    return bool(found) and all(isinstance(one, (str, PathLike)) for one in found)
+        table = self.question.table(more, True)
+        if self.question.pair == "position":  # they go on where the others end
+            begin = 1 + max(int(i) for i in self.table.units[0])
+            table = replace(table, units=[[str(begin + int(i)) for i in table.units[0]]])
+        return self.question.answer(self.table.joined(table))
 
 
 def _no_samples(samples: int, given: Mapping[str, Any]) -> Any:
@@ -437,22 +417,16 @@ def _score(cell: Any, where: str) -> float:
     return number
 
 
-def _coded(cells: Sequence[str]) -> tuple[list[str], Integers]:
-    index: dict[str, int] = {}
-    codes = np.array([index.setdefault(cell, len(index)) for cell in cells], np.int64)
-    return list(index), codes
-
-
-def _by_name(found: Sequence[str]) -> Integers:
-    """The rank of each name: numbers by value, then text. So results do not depend on the order of rows."""
+def _coded(cells: Sequence[str], sort: bool = False) -> tuple[list[str], Integers]:
+    """The names and the number of each cell: in order of appearance, or numbers by value and then text."""
 
     def key(name: str) -> tuple[bool, float, str]:
-        number = name.removeprefix("-").isdecimal() and name.isascii()
+        number = name.isascii() and name.removeprefix("-").isdecimal()
         return (not number, float(name) if number else 0.0, name)
 
-    rank = np.empty(len(found), np.int64)
-    rank[sorted(range(len(found)), key=lambda i: key(found[i]))] = np.arange(len(found))
-    return rank
+    found = sorted(set(cells), key=key) if sort else list(dict.fromkeys(cells))
+    index = {name: i for i, name in enumerate(found)}
+    return found, np.array([index[cell] for cell in cells], np.int64)
 
 
 def _check(scores: Scores) -> None:

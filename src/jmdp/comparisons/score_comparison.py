@@ -30,6 +30,7 @@ from jmdp.statistics.drawn_evaluation import DrawnSamples
 from jmdp.statistics.levels import Levels
 from jmdp.statistics.means import FEW, Sampling
 from jmdp.statistics.pair_means import PairMeans
+from jmdp.statistics.planning import fewest
 from jmdp.statistics.proportions import MOST_EXACT, mcnemar, rate_interval, unpaired
 from jmdp.statistics.sample_summary import SampleSummary
 from jmdp.statistics.selection import Limits, Margin
@@ -83,11 +84,16 @@ class _ScoreMeans(PairMeans):
         return super().unseen(margin) if self.scores.simple and not self.scores.binary else None
 
     def _large_sample(self, weights: Floats, error: float, allowance: bool) -> tuple[float, float]:
-        """Mean of a combination and its error."""
+        """Mean of a combination and its error. A gap that was always the same may be as large as scores vary."""
         full = np.zeros(self.scores.alternatives)
         full[list(self.columns)] = self.sign * weights
         mean, below, above = limits_of(self.scores, full, error, self.sampling)
-        return mean, max(below, above)
+        off, n = max(below, above), len(self.draws.returns)
+        if math.isinf(off) and self.scores.simple and n >= FEW:
+            off = (
+                self.sampling.radius(n, error) ** 2 * float(self.limits.scale.restore(self._spread(weights))) / (3 * n)
+            )
+        return mean, off
 
 
 def limits_of(scores: Levels, weights: Floats, error: float, sampling: Sampling) -> tuple[float, float, float]:
@@ -355,7 +361,9 @@ class ScoreComparison(WholeComparison):
             return f"intervals of means are valid {kind}, for any scores in the given range"
         if self.scores.running:
             every = f"intervals hold at all numbers of {self.scores.unit}s at once"
-            return f"{every}, if their order does not depend on the scores"
+            few = math.ceil(fewest(summary.assume.rarest, self.confidence))
+            least = f"; fewer than {few} do not decide" if self.samples < few else ""
+            return f"{every}, if their order does not depend on the scores{least}"
         if levels.binary:
             exact = "exact and unconditional" if self.samples <= MOST_EXACT else "Tango's score interval"
             return f"the interval of the difference of rates is {exact}, for this number of {self.scores.unit}s"

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from jmdp.comparisons.comparison import Comparison
 
 
+_IN_PAIRS = "± 1 std of the gap, in pairs"
+
 _LONGEST = 24
 """Longer names lose their middle."""
 
@@ -134,6 +136,8 @@ def _beside_baseline(baseline: str, others: list[str], gaps: list[float], sure: 
 def caption(c: Comparison) -> str:
     """Sample size, seed, confidence, coupling, and how the comparison ended."""
     first = sample_size(c), f"seed {c.seed}", confidence(c.confidence, c.summary.return_range is None)
+    if not c.simulated:
+        return " · ".join([first[0], first[2]])
     second = (
         f"{type(c.summary.coupling).__name__} coupling",
         "stopped: " * (not c.outcome.successful) + c.outcome.name.lower().replace("_", " "),
@@ -281,7 +285,9 @@ def _draw_gaps(axes: Axes, rows: list[_Row], c: Comparison, words: ChartLabels) 
             if draw_bar(axes, y, (mean - independent_std, mean + independent_std), (low, high), 0.62, INDEPENDENT):
                 axes.containers[-1].set_label(label(INDEPENDENT_LABEL))
         if draw_bar(axes, y, (mean - std, mean + std), (low, high), 0.36, SHARED):
-            axes.containers[-1].set_label(label(f"± 1 std of the gap, {type(coupling).__name__} coupling"))
+            axes.containers[-1].set_label(
+                label(f"± 1 std of the gap, {type(coupling).__name__} coupling" if c.simulated else _IN_PAIRS)
+            )
         ends = row.interval.low / scale, row.interval.high / scale
         colour, known = (_BETTER, words.sure) if row.sure else ("black", words.not_sure)
         _whisker(axes, y, ends, (low, high), colour)

@@ -58,7 +58,8 @@ def _tables(parts: Sequence[Comparison]) -> list[Table]:
     regrets = [part for part in others[0] if part.endswith("regret")]
     undefined = any(math.isnan(row[part]) for row in others for part in (correlation, ceiling))
     words = {
-        name(better, 60): f"how often {it} is better, with the same randomness",
+        name(better, 60): f"how often {it} is better, {'with' if c.simulated else 'in pairs of'} the same "
+        f"{'randomness' if c.simulated else c.wording.run}",
         "worst 5% of advantage": f"mean of the worst 5% of {c.wording.run}s; with an interval only if a range of "
         "returns is given",
         "win rate": f"how often {it} is better, plus half of how often both are the same",
@@ -79,7 +80,7 @@ def _tables(parts: Sequence[Comparison]) -> list[Table]:
         table(others, f"Advantage {of} {beside} in one {c.wording.run}", [*quantiles, "win rate"]),
         table(
             others,
-            "What shared randomness gains",
+            "What shared randomness gains" if c.simulated else "What pairs gain",
             [std, correlation, ratio, ceiling],
             " –: undefined, because a return or a gap did not vary." * undefined,
         ),
@@ -245,7 +246,7 @@ def _found(parts: Sequence[Comparison]) -> list[tuple[str, str]]:
         found.append((f"Sampling{of}", stopped(part)))
         if isinstance(part, WholeComparison) and part.simulated:
             found.append((f"Gain by pairing{of}", _gain(part)))
-    return [*found, ("Effort", effort(c))]
+    return [*found, ("Effort", effort(c))] if c.simulated else found
 
 
 def _gain(c: WholeComparison) -> str:
