@@ -60,9 +60,17 @@ def test_stable_baselines3_has_nothing_that_pairs():
     assert "paired" not in found.answer
 
 
+def test_lerobot_eval_records_no_seeds():
+    """lerobot-eval writes the episodes of each task without their seeds."""
+    found = jmdp.compare_scores(dict.fromkeys(("old", "new"), LOGS / "lerobot.json"))
+    assert found.scores.levels.pairs is None
+    assert found.mean.tolist() == [0, 0]
+    assert len(found.scores.levels.values) == 8
+
+
 @pytest.mark.parametrize("seeded", [True, False])
 def test_lerobot(tmp_path, seeded):
-    """As its documentation shows them: episodes with seeds, and tasks of a suite without."""
+    """As `eval_policy` returns them, with the seeds of episodes; and tasks of a suite without."""
     for name, shift in (("old", 0), ("new", 1)):
         episodes = [{"episode_ix": i, "success": (i + shift) % 3 > 0, "seed": 7 + i} for i in range(9)]
         tasks = [{"task_group": "lift", "task_id": 0, "metrics": {"successes": [one["success"] for one in episodes]}}]

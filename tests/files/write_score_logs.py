@@ -4,9 +4,12 @@
     inspect/bin/python tests/files/write_score_logs.py inspect
     uv venv harness; uv pip install --python harness lm-eval
     harness/bin/python tests/files/write_score_logs.py harness
+    uv venv lerobot; uv pip install --python lerobot "lerobot[pusht]"
+    lerobot/bin/python tests/files/write_score_logs.py lerobot
     python tests/files/write_score_logs.py stable_baselines3
 
-Nothing is downloaded: Inspect's mockllm, the dummy model of lm-evaluation-harness on a task of six lines, CartPole.
+Nothing is downloaded: Inspect's mockllm, the dummy model of lm-evaluation-harness on a task of six lines, a policy of
+lerobot with random weights on PushT, CartPole.
 """
 
 import itertools
@@ -68,6 +71,21 @@ def harness(folder):
         shutil.copy(next((folder / seed).rglob("samples_*.jsonl")), LOGS)
 
 
+def lerobot(folder):
+    """A policy with random weights, four episodes."""
+    options = ["--policy.type=act", "--policy.push_to_hub=false", "--policy.device=cpu", "--env.type=pusht"]
+    options += ["--policy.pretrained_backbone_weights=null", "--eval.n_episodes=4", "--eval.batch_size=2"]
+    command = [
+        str(Path(sys.executable).parent / "lerobot-eval"),
+        *options,
+        "--env.episode_length=20",
+        "--output_dir=out",
+    ]
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "SDL_VIDEODRIVER": "dummy"}
+    subprocess.run(command, cwd=folder, check=True, env=environment)
+    shutil.copy(folder / "out" / "eval_info.json", LOGS / "lerobot.json")
+
+
 def stable_baselines3(folder):
     """Training with a monitor, and two evaluations of eight episodes."""
     import gymnasium as gym
@@ -86,4 +104,5 @@ def stable_baselines3(folder):
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as made:
-        {"inspect": inspect, "harness": harness, "stable_baselines3": stable_baselines3}[sys.argv[1]](Path(made))
+        tools = {tool.__name__: tool for tool in (inspect, harness, lerobot, stable_baselines3)}
+        tools[sys.argv[1]](Path(made))

@@ -43,11 +43,13 @@ def test_pages_print_what_they_say(name, count, tmp_path, monkeypatch):
 
 
 @pytest.mark.long
-def test_learned_page_runs_and_prints_such_tables():
+@pytest.mark.parametrize(("name", "count"), [("docs/neural.md", 2), ("docs/tutorials/new_algorithm.md", 4)])
+def test_pages_that_train_run_and_print_such_tables(name, count, tmp_path, monkeypatch):
     """Numbers of a network differ between processors after some hundred updates; words and layout do not."""
+    monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
-    page = ROOT / "docs/neural.md"
-    assert len(examples(page)) == 2
+    page = ROOT / name
+    assert len(examples(page)) == count
     for code, says in examples(page):
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
