@@ -235,7 +235,7 @@ def test_saved_and_loaded(tmp_path, kind):
     ("given", "message"),
     [
         ({"levels": ["task", "trial", "run"]}, "levels has 3 names"),
-        ({"own": ["seed"]}, "own has 'seed', which is no level"),
+        ({"own": ["seed"]}, "'seed' is no level"),
         ({"levels": ["seed", "episode"], "own": ["episode"]}, "always of one alternative"),
         ({"fixed": ["id"], "statistic": "iqm"}, "drawn units of one level"),
         ({"running": True, "fixed": ["id"]}, "pairs of drawn units"),

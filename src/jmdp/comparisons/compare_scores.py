@@ -99,22 +99,8 @@ def compare_scores(
     ScoreComparison
         A `Comparison` whose samples are the units that pair the scores. ``found.continued(more)`` adds scores.
     """
-    question = ScoreQuestion(
-        pair=pair,
-        levels=None if levels is None else names("levels", levels, SettingsError),
-        crossed=names("crossed", crossed, SettingsError),
-        own=names("own", own, SettingsError),
-        fixed=names("fixed", fixed, SettingsError),
-        alternative=alternative,
-        score=score,
-        statistic=statistic,
-        minimize=minimize,
-        baseline=baseline,
-        margin=None if margin is None else Margin.of(margin),
-        confidence=confidence,
-        running=running,
-        assume=(Assumptions() if assume is None else assume),
-    )
+    given = locals()
+    question = ScoreQuestion(**{name: given[name] for name in ScoreQuestion.__dataclass_fields__})
     return question.answer(question.table(scores, boolean_value("trusted", trusted)))
 
 
@@ -160,49 +146,52 @@ class ScoreQuestion:
         choice("statistic", self.statistic, STATISTICS)
         boolean(self, "minimize")
         boolean(self, "running")
+        for name in ("levels", "crossed", "own", "fixed"):
+            given = getattr(self, name)
+            object.__setattr__(self, name, None if given is None else names(name, given, SettingsError))
+        if self.margin is not None:
+            object.__setattr__(self, "margin", Margin.of(self.margin))
+        object.__setattr__(self, "assume", Assumptions() if self.assume is None else self.assume)
         instance("assume", self.assume, Assumptions, hint="Give jmdp.Assumptions(return_range=(0, 1)).")
         self.assume.single()
-        for name in ("pair", "alternative", "score"):
-            if not isinstance(getattr(self, name), str) and not (name == "pair" and self.pair is None):
-                raise SettingsError(f"{name} is {short(getattr(self, name))}. Give the name of a column.")
-        if self.levels is not None and not 1 <= len(self.levels) <= 2:
-            raise SettingsError(
-                f'levels has {len(self.levels)} names. Give one or two, the outer one first: ["task", "trial"]. '
-                "Average over others first."
-            )
-        if self.levels is not None and self.pair not in ("id", None, self.levels[0]):
-            raise SettingsError(
-                f"pair is {short(self.pair)}, and levels are given, the first of which pairs. Omit pair."
-            )
-        outer, inner = self.columns[0], self.columns[1] if len(self.columns) > 1 else "trial"
-        for name in ("crossed", "own", "fixed"):
-            if unknown := set(getattr(self, name)) - {outer, inner}:
-                raise SettingsError(
-                    f"{name} has {short(sorted(unknown)[0])}, which is no level: these are {outer}, {inner}."
-                )
-        if set(self.crossed) - {inner} or (self.crossed and len(self.columns) < 2):
-            raise SettingsError(
-                f"crossed is {short(self.crossed)}. Give the inner one of two levels: levels=["
-                '"seed", "episode"], crossed=["episode"].'
-            )
-        if inner in self.fixed and not self.crossed:
-            raise SettingsError(
-                f"{inner}s are within a {outer}, so they cannot be fixed. Fix the {outer}s, or say crossed."
-            )
-        if len(set(self.fixed)) == 2 or (self.fixed and outer in self.own):
-            raise SettingsError(f"fixed is {short(self.fixed)}. Something that the alternatives share must be drawn.")
-        if inner in self.own and not self.crossed:
-            raise SettingsError(f"{inner}s are within a {outer} and always of one alternative. Leave them out of own.")
-        ranged = self.assume.return_range is not None
-        if self.statistic != "mean" and (self.crossed or self.fixed or ranged):
-            raise SettingsError(
-                f"statistic={self.statistic!r} is for drawn units of one level. Use the mean, or leave out crossed, "
-                "fixed and return_range."
-            )
-        if (self.running or ranged) and (self.own or self.crossed or self.fixed or self.pair is None):
-            raise SettingsError(
-                "running scores and a return_range are for pairs of drawn units. Leave out own, crossed and fixed."
-            )
+        for problem, wrong in self._problems().items():
+            if wrong:
+                raise SettingsError(problem)
+
+    def _problems(self) -> dict[str, bool]:
+        """What may be wrong with the settings together, and whether it is."""
+        named, (outer, *more) = self.columns, self.columns
+        inner, ranged = more[0] if more else "trial", self.assume.return_range is not None
+        unknown = sorted({*self.crossed, *self.own, *self.fixed} - {outer, inner})
+        texts = isinstance(self.alternative, str) and isinstance(self.score, str) and isinstance(self.pair, str | None)
+        return {
+            "pair, alternative or score is not text. Give the name of a column.": not texts,
+            f"levels has {len(named)} names. Give one or two, the outer one first, and average over others before.": (
+                len(named) > 2
+            ),
+            f"pair is {short(self.pair)}, and levels are given, the first of which pairs. Omit pair.": (
+                self.levels is not None and self.pair not in ("id", None, outer)
+            ),
+            f"{short(', '.join(unknown))} is no level: these are {outer}, {inner}.": bool(unknown),
+            'crossed is the inner one of two levels: levels=["seed", "episode"], crossed=["episode"].': (
+                bool(self.crossed) and (self.crossed != (inner,) or not more)
+            ),
+            f"{inner}s are within a {outer}, so they cannot be fixed. Fix the {outer}s, or say crossed.": (
+                inner in self.fixed and not self.crossed
+            ),
+            f"fixed is {short(self.fixed)}. Something that the alternatives share must be drawn.": (
+                len(set(self.fixed)) == 2 or (bool(self.fixed) and outer in self.own)
+            ),
+            f"{inner}s are within a {outer} and always of one alternative. Leave them out of own.": (
+                inner in self.own and not self.crossed
+            ),
+            f"statistic={self.statistic!r} is for drawn units of one level. Leave out crossed, fixed, return_range.": (
+                self.statistic != "mean" and (ranged or bool(self.crossed or self.fixed))
+            ),
+            "running scores and a return_range are for pairs of drawn units. Leave out own, crossed and fixed.": (
+                (self.running or ranged) and (self.pair is None or bool(self.own or self.crossed or self.fixed))
+            ),
+        }
 
     @property
     def given(self) -> dict[str, Any]:
