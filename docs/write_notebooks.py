@@ -17,14 +17,14 @@ import nbformat
 
 HERE = Path(__file__).parent
 TUTORIALS = tuple(sorted(page for page in (HERE / "tutorials").glob("*.md") if page.stem != "index"))
-EXTRAS = {"plot": r"jmdp\.plots|--plot", "cli": r"^jmdp ", "gym": r"^import gymnasium"}
+EXTRAS = {"plot": r"jmdp\.plots|--plot", "cli": r"^jmdp ", "gym": r"^import gymnasium", "io": r"^import pandas"}
 """Extras of jmdp, and what needs them."""
 PACKAGES = {
     "mesa": '"mesa>=3.3" "networkx>=3"',  # mesa 3.5 imports networkx and does not declare it
     "simpy": '"simpy>=4.1"',
     "stable_baselines3": '"stable-baselines3>=2.4"',
 }
-INCLUDED = {"gymnasium", "itertools", "jmdp", "numpy", "scipy", "textwrap"}
+INCLUDED = {"csv", "pandas", "gymnasium", "itertools", "jmdp", "numpy", "scipy", "textwrap"}
 """Modules that come with Python, jmdp and its extras."""
 
 

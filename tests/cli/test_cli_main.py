@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import platform
@@ -31,6 +32,20 @@ def fewer(line: str) -> str:
 ALL = list(dict.fromkeys([line for name in COMMANDS for line in command(name).examples] + [*_EXAMPLES]))
 
 
+def write_scores():
+    """Tables of scores of two alternatives, of which the new one is better."""
+    runs = itertools.product(("old", "new"), range(3), range(20))
+    rows = [(name, s, e, (name == "new") * (1 + e % 2) + 0.1 * ((s + 2 * e) % 3)) for name, s, e in runs]
+
+    def write(file, head, rows):
+        Path(file).write_text("\n".join([head, *(",".join(map(str, row)) for row in rows)]))
+
+    write("runs.csv", "alternative,seed,episode,score", rows)
+    write("scores.csv", "alternative,id,score", [(name, e, score) for name, s, e, score in rows if s == 0])
+    for file in ("old.csv", "new.csv", "old.eval", "new.eval"):
+        write(file, "id,score", [(e, score) for name, s, e, score in rows if s == 0 and file.startswith(name)])
+
+
 @pytest.mark.parametrize(
     "line", [*map(fewer, ALL), *(pytest.param(line, marks=pytest.mark.long) for line in ALL if fewer(line) != line)]
 )
@@ -41,6 +56,7 @@ def test_examples_run_as_printed(line, capsys, tmp_path, monkeypatch):
     Path("shop.py").write_text(SHOP)
     windy = 'env = "world:windy_gridworld"\npolicy = "uniform"\nstates = "all"\nmax_samples = 64\n'
     Path("windy.toml").write_text(windy)
+    write_scores()
     _, name, *arguments = shlex.split(line)
     if {"--status", "--verify"} & set(arguments):
         assert run(capsys, "jmdp study windy.toml --out windy --quiet").code == 0

@@ -184,6 +184,14 @@ def test_margins_relative_and_absolute():
     assert found.not_worse(0.1).verdict is jmdp.results.Verdict.UNKNOWN
 
 
+def test_a_gap_that_is_always_the_same_has_a_verdict_and_no_interval():
+    given = scores()
+    found = jmdp.compare_scores({"old": given["old"], "new": {key: value + 0.5 for key, value in given["old"].items()}})
+    assert found.best == "new"
+    assert not math.isfinite(found.advantage("new", "old").high)
+    assert "This reverses only if" in found.answer
+
+
 def test_smaller_can_be_better():
     found = jmdp.compare_scores(scores(), minimize=True, baseline="old")
     assert found.best == "old"

@@ -63,6 +63,16 @@ def test_the_variance_of_crossed_levels_is_unbiased():
     assert abs(np.mean(found) - truth) < 4 * np.std(found) / 100
 
 
+def test_residuals_that_are_larger_than_the_levels_do_no_harm():
+    """Scores that vary within the table alone: the variance is that of the larger level, and so is its freedom."""
+    s, e = np.indices((3, 20))
+    scores = np.stack([k + 0.1 * ((s + 2 * e + k) % 3) for k in (0, 1)]).astype(float)
+    spread = levels(scores, ("seed", "episode"), crossed=True, own=("seed",)).spread(GAP)
+    assert spread.variance == max(part.variance for part in spread.parts)
+    assert spread.freedom >= 2
+    assert max(spread.errors(0.05)) < 0.1
+
+
 def test_shares_of_the_variance_are_those_of_the_model():
     """Tasks twice as variable as four trials each: two thirds and one third."""
     rng = np.random.default_rng(4)

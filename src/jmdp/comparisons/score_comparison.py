@@ -159,10 +159,15 @@ class ScoreSummary(SampleSummary):
     def verdict_limits(
         self, reference: int, active: Sequence[int], margin: Margin | None = None
     ) -> tuple[Floats, Floats]:
-        """Lower and upper limits from which verdicts follow."""
-        return (
-            self.gap_limits(reference, active) if margin is None else super().verdict_limits(reference, active, margin)
-        )
+        """Lower and upper limits from which verdicts follow: of a gap that was always the same, its value."""
+        if margin is not None or self.return_range is not None:
+            return super().verdict_limits(reference, active, margin)
+        low, high = self.gap_limits(reference, active)
+        if self.scores.simple and len(self.samples) > FEW:
+            mean = self.sign * (self.means[0][reference] - self.means[0][list(active)])
+            same = self.unvaried(reference, active) & (mean != 0)
+            low, high = np.where(same, mean, low), np.where(same, mean, high)
+        return low, high
 
     def gap_limits(self, reference: int, active: Sequence[int]) -> tuple[Floats, Floats]:
         """Lower and upper limits of the mean advantage of the reference over each of the `active` alternatives."""

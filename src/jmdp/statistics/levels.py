@@ -57,10 +57,11 @@ class Spread:
 
     @property
     def freedom(self) -> float:
-        """Degrees of freedom of the variance (Satterthwaite)."""
+        """Degrees of freedom of the variance (Satterthwaite): not fewer than those of its worst known part."""
         parts = [*self.parts, *([] if self.common is None else [self.common])]
         below = sum(part.variance**2 / part.freedom for part in parts if part.freedom > 0)
-        return self.variance**2 / below if below > 0 else math.inf
+        least = min(part.freedom for part in self.parts)
+        return max(least, self.variance**2 / below) if below > 0 else math.inf
 
     def errors(self, error: float) -> tuple[float, float]:
         """How far the estimate may be below and above the truth: Student's t, and its correction for skewness."""
