@@ -31,7 +31,7 @@ import importlib, os, pkgutil, sys
 from pathlib import Path
 import numpy as np
 import jmdp
-from jmdp.base import checkpoint
+from jmdp.base import whole_files
 from jmdp.cli import main
 
 assert sys.modules["fcntl"] is None
@@ -46,17 +46,17 @@ def use():
     path = Path(sys.argv[1]) / "run.npz"
     arrays = {"a": np.arange(5.0)}
     for _ in range(2):
-        with checkpoint.reserved_checkpoint(path):
-            checkpoint.save(path, arrays)
-            assert np.array_equal(checkpoint.load(path, arrays)["a"], arrays["a"])
+        with whole_files.reserved_checkpoint(path):
+            whole_files.save(path, arrays)
+            assert np.array_equal(whole_files.load(path, arrays)["a"], arrays["a"])
     path.unlink()
     victim, lock = path.with_name("victim"), path.with_name(".run.npz.lock")
     victim.write_text("precious")
     lock.symlink_to(victim)
     try:
-        with checkpoint.reserved_checkpoint(path):
+        with whole_files.reserved_checkpoint(path):
             raise AssertionError("a link was followed")
-    except checkpoint.CheckpointError:
+    except whole_files.CheckpointError:
         assert victim.read_text() == "precious"
     lock.unlink()
     victim.unlink()
