@@ -308,7 +308,7 @@ class ScoreComparison(WholeComparison):
 
     def _tests(self) -> list[str]:
         levels, said = self.scores.levels, []
-        if levels.binary:
+        if levels.binary and not self.scores.running:  # the test is of one look
             for name in self.ranked:
                 if name == self.reference:
                     continue
