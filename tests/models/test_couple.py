@@ -55,10 +55,11 @@ def assert_same(found: dict, expected: dict, tolerance: float = ROUNDING) -> Non
         assert abs(float(found.get(outcome, 0)) - float(expected.get(outcome, 0))) <= tolerance, outcome
 
 
+@pytest.mark.parametrize("models", [150, pytest.param(2_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("rule", RULES, ids=repr)
-def test_joint_distributions_are_the_defined_ones_and_single_actions_keep_theirs(rule):
+def test_joint_distributions_are_the_defined_ones_and_single_actions_keep_theirs(rule, models):
     rng = np.random.default_rng(1)
-    for _ in range(500):
+    for _ in range(models):
         marginals = random_marginals(rng)
         model = couple(marginals, rule)
         assert model.coupled_by == repr(rule)

@@ -69,7 +69,8 @@ def test_exact_intervals_hold_for_every_pair_of_rates(n):
     assert min(covered(n, delta, q) for delta, q in GRID) >= 1 - ERROR - 1e-9
 
 
-@pytest.mark.parametrize("n", [60, pytest.param(120, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("n", [60, 120])
 def test_tangos_intervals_hold_nearly(n):
     found = [covered(n, delta, q) for delta, q in GRID if n * (2 * q + delta) >= 8]
     assert min(found) > 0.93
