@@ -192,6 +192,25 @@ def test_a_gap_that_is_always_the_same_has_a_verdict_and_no_interval():
     assert "This reverses only if" in found.answer
 
 
+@pytest.mark.parametrize(("statistic", "n"), [("iqm", 12), ("median", 32)])
+@pytest.mark.parametrize("runs", [150, pytest.param(2_000, marks=pytest.mark.long)])
+def test_intervals_of_other_statistics_hold(statistic, n, runs):
+    """Shifted skewed scores, whose true difference is the shift: at least 93%, with a false alarm below 1e-3."""
+    rng, hits = np.random.default_rng(8), 0
+    for _ in range(runs):
+        task = rng.exponential(size=n)
+        both = np.stack([task, task + 0.3]) + 0.3 * rng.normal(size=(2, n))
+        a, u = (index.ravel() for index in np.indices(both.shape))
+        levels = Levels(both.ravel(), a, u[:, None], ("task",), 2, statistic=statistic)
+        mean, below, above = levels.errors([-1.0, 1.0], 0.05, Sampling("fixed"))
+        hits += mean - below <= 0.3 <= mean + above
+    assert binom.cdf(hits, runs, 0.93) > 1e-3, hits / runs
+
+
+def test_few_tasks_have_no_interval_of_a_median():
+    assert not jmdp.compare_scores(scores(20), statistic="median").advantage("new", "old").has_interval
+
+
 def test_smaller_can_be_better():
     found = jmdp.compare_scores(scores(), minimize=True, baseline="old")
     assert found.best == "old"

@@ -217,10 +217,13 @@ class Levels:
     def errors(self, weights: Sequence[float], error: float, sampling: Sampling) -> tuple[float, float, float]:
         """The estimate, and how far it may be below and above the truth.
 
-        Of pairs as of all samples. For fewer than 8 units Student's t alone: their skewness is not known.
+        Of pairs as of all samples. For fewer than 8 units Student's t alone: their skewness is not known. The standard
+        error of a median is not known from fewer than 32.
         """
         w = np.asarray(weights, dtype=float)
         found = self.spread(weights)
+        if self.statistic == "median" and len(self.paired) < ENOUGH:
+            return found.mean, math.inf, math.inf
         if not self.simple:
             return found.mean, *found.errors(error)
         z = (self.rows @ w)[:, None]
