@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from jmdp.base.arrays import Integers
+from jmdp.base.arrays import Floats, Integers
 from jmdp.base.settings import boolean, boolean_value, choice, instance, names, probability, real_number, short
 from jmdp.comparisons.question import alternative_names
 from jmdp.comparisons.sampling import OUTCOMES, best_of
@@ -104,22 +104,23 @@ def compare_scores(
     return question.answer(question.table(scores, boolean_value("trusted", trusted)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Table:
     """Scores in long form, in the order in which they were given."""
 
-    alternatives: list[str]  # of each row
-    units: list[list[str]]  # of each level, the name of each row's unit
-    scores: list[float]  # nan for a missing one
+    alternatives: tuple[str, ...]  # of each row
+    units: tuple[tuple[str, ...], ...]  # of each level, the name of each row's unit
+    scores: Floats  # [rows]; nan for a missing one
     about: str = ""
     paired: bool = True  # False if a file has nothing that pairs its scores
 
     def joined(self, more: Table) -> Table:
         """These and more scores."""
-        units = [one + other for one, other in zip(self.units, more.units, strict=True)]
+        units = tuple(one + other for one, other in zip(self.units, more.units, strict=True))
         about = ". ".join(dict.fromkeys(filter(None, (self.about, more.about))))
         paired = self.paired and more.paired
-        return Table(self.alternatives + more.alternatives, units, self.scores + more.scores, about, paired)
+        scores = np.concatenate([self.scores, more.scores])
+        return Table(self.alternatives + more.alternatives, units, scores, about, paired)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,7 +263,8 @@ class ScoreQuestion:
             )
         if len(self.columns) > 1:
             raise SettingsError(f"levels are {', '.join(self.columns)}. Give a table with these columns.")
-        return Table([name] * len(rows), [[key for key, _ in rows]], [_score(one, name) for _, one in rows])
+        found = np.array([_score(one, name) for _, one in rows], dtype=float)
+        return Table((name,) * len(rows), (tuple(key for key, _ in rows),), found)
 
     def _columns(self, columns: Mapping[str, Column], name: str | None, where: str) -> Table:
         """A table with a row for each score."""
@@ -276,18 +278,19 @@ class ScoreQuestion:
                 "pair=… or levels=[…], score=…."
             )
         size = len(columns[self.score])
-        own = [name] * size if name is not None else [_name(one, self.alternative) for one in columns[self.alternative]]
-        units = []
-        for level in self.columns:
-            numbered = level not in columns
-            units.append([str(i) for i in range(size)] if numbered else [_name(one, level) for one in columns[level]])
-        return Table([str(one) for one in own], units, [_score(one, where) for one in columns[self.score]])
+
+        def named(column: str) -> tuple[str, ...]:
+            return tuple(_name(one, column) for one in columns.get(column, range(size)))
+
+        own = named(self.alternative) if name is None else (name,) * size
+        found = np.array([_score(one, where) for one in columns[self.score]], dtype=float)
+        return Table(own, tuple(map(named, self.columns)), found)
 
     # -------------------------------------------------------------------------------------------- answer
 
     def scores(self, table: Table) -> Scores:
         """The scores by number."""
-        known = [i for i, value in enumerate(table.scores) if not math.isnan(value)]
+        known = np.flatnonzero(~np.isnan(table.scores)).tolist()
         found, at = _coded([table.alternatives[i] for i in known])
         if absent := sorted({*table.alternatives} - {*found}):
             raise SettingsError(f"{short(absent[0])} has no score: all of its scores are missing.")
@@ -306,7 +309,7 @@ class ScoreQuestion:
             )
         alternatives, _ = alternative_names("alternative", dict.fromkeys(found), None)
         levels = Levels(
-            values=np.array([table.scores[i] for i in known], dtype=float),
+            values=table.scores[known],
             alternative=at,
             units=units,
             names=columns,
@@ -367,7 +370,7 @@ class ScoreContinuation:
         table = self.question.table(more, True)
         if self.question.pair == "position":  # they go on where the others end
             begin = 1 + max(int(i) for i in self.table.units[0])
-            table = replace(table, units=[[str(begin + int(i)) for i in table.units[0]]])
+            table = replace(table, units=(tuple(str(begin + int(i)) for i in table.units[0]),))
         return self.question.answer(self.table.joined(table))
 
 

@@ -8,7 +8,7 @@ that they are the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from types import SimpleNamespace
@@ -16,12 +16,12 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
-from jmdp.base.arrays import Floats, Integers
+from jmdp.base.arrays import Floats
 from jmdp.base.settings import cut, short, whole_number
 from jmdp.comparisons.compare import action_question
 from jmdp.comparisons.compare_policies import policy_question
 from jmdp.comparisons.compare_runs import BY_MEASURE, RunQuestion, run_question
-from jmdp.comparisons.compare_scores import ScoreContinuation, ScoreQuestion, Table
+from jmdp.comparisons.compare_scores import ScoreQuestion, Table
 from jmdp.comparisons.comparison import ActionComparison, Comparison
 from jmdp.comparisons.policy_comparison import PolicyComparison, RunComparison, RunComparisons
 from jmdp.comparisons.question import ComparisonSettings, Question
@@ -327,58 +327,23 @@ KIND_OF_SEVERAL = Kind(
 )
 
 
-def _coded(cells: Sequence[str]) -> tuple[tuple[str, ...], Integers]:
-    """Names in order of appearance, and their number in each row."""
-    index: dict[str, int] = {}
-    codes = np.array([index.setdefault(cell, len(index)) for cell in cells], np.int64)
-    return tuple(index), codes
-
-
-def _scores(c: ScoreComparison) -> tuple[ScoreQuestion, Table]:
-    asked = c.continue_scores
-    assert isinstance(asked, ScoreContinuation)
-    return asked.question, asked.table
-
-
 def _score_comparison(found: dict[str, Any]) -> ScoreComparison:
     """The comparison of these scores, computed anew."""
-    units, names = found["unit_codes"], (found["alternatives"], *found["unit_names"])
-    codes = np.column_stack([found["alternative_codes"], units])
-    if len(names) != codes.shape[1] or not all(
-        len(one) and column.min() >= 0 and column.max() < len(one) for one, column in zip(names, codes.T, strict=True)
-    ):
-        raise WrongFieldError("unit_codes", "numbers of names that are not there")
-    cells = [[one[i] for i in column] for one, column in zip(names, codes.T.tolist(), strict=True)]
-    question: ScoreQuestion = found["question"]
-    if len(question.columns) != units.shape[1]:
-        raise WrongFieldError("unit_codes", f"{units.shape[1]} levels instead of {len(question.columns)}")
-    return question.answer(Table(cells[0], cells[1:], found["values"].tolist(), found["about"], found["paired"]))
+    question, table = found["question"], found["table"]
+    sizes = {len(table.alternatives), len(table.scores), *map(len, table.units)}
+    if len(sizes) > 1 or len(table.units) != len(question.columns):
+        raise WrongFieldError("table", "columns of different lengths, or not one for each level")
+    compared: ScoreComparison = question.answer(table)
+    return compared
 
 
 KIND_OF_SCORES = Kind(
     ScoreComparison,
-    {"alternative_codes": "row", "unit_codes": "row level", "values": "row"},
-    names=("question", "alternatives", "alternative_codes", "unit_names", "unit_codes", "values", "about", "paired"),
-    types={"question": ScoreQuestion, "alternatives": tuple[str, ...], "alternative_codes": Integers}
-    | {
-        "unit_names": tuple[tuple[str, ...], ...],
-        "unit_codes": Integers,
-        "values": Floats,
-        "about": str,
-        "paired": bool,
-    },
-    made={
-        "question": lambda c: _scores(c)[0],
-        "alternatives": lambda c: _coded(_scores(c)[1].alternatives)[0],
-        "alternative_codes": lambda c: _coded(_scores(c)[1].alternatives)[1],
-        "unit_names": lambda c: tuple(_coded(cells)[0] for cells in _scores(c)[1].units),
-        "unit_codes": lambda c: np.stack([_coded(cells)[1] for cells in _scores(c)[1].units], axis=1),
-        "values": lambda c: np.array(_scores(c)[1].scores, dtype=float),
-        "about": lambda c: _scores(c)[1].about,
-        "paired": lambda c: _scores(c)[1].paired,
-    },
+    names=("question", "table"),
+    types={"question": ScoreQuestion, "table": Table},
+    made={name: attrgetter(f"continue_scores.{name}") for name in ("question", "table")},
     build=_score_comparison,
 )
 
-KINDS += [Kind(ScoreQuestion)]
+KINDS += [Kind(ScoreQuestion), Kind(Table, {"scores": "row"})]
 KINDS += [BY_CLASS[RunComparison], KIND_OF_SEVERAL, Kind(Progress)]
