@@ -101,12 +101,12 @@ def check(case, found, right):
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_press_leaves_everything_right(tmp_path):
-    """Of two kinds of loops one case: steps with a file, and worker processes.
+    """Of one kind of loop one case: worker processes.
 
     In one process, a press in an import of the first call and one at a random moment of a later call. Right is the
     result of this process, where nothing is pressed.
     """
-    cases = ["Incremental(path=…)", "compare(pool=…)"]
+    cases = ["compare(pool=…)"]
     found = run(tmp_path / "pressed", "import", 0, 0, 2, *cases)
     for i, case in enumerate(cases):
         (tmp_path / str(i)).mkdir()
