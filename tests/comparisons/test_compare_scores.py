@@ -62,6 +62,13 @@ def test_what_is_missing_is_counted_and_said():
     assert found.counts == {"old": N - 2, "new": N - 2}
 
 
+def test_a_missing_trial_is_said():
+    given = {name: {i: [0.5 * i, 1.0 + k, None if i == 3 else 0.25] for i in range(9)} for k, name in enumerate("ab")}
+    found = jmdp.compare_scores(given)
+    assert found.samples == 9
+    assert "2 scores are missing" in repr(found)
+
+
 def test_names_that_never_agree_are_shown():
     given = scores()
     with pytest.raises(LabelError, match=r"Only 0 items have a score of every alternative.*'task 0'.*'Task 0'"):
@@ -263,6 +270,7 @@ def test_saved_and_loaded(tmp_path, kind):
     [
         ({"levels": ["task", "trial", "run"]}, "levels has 3 names"),
         ({"own": ["seed"]}, "'seed' is no level"),
+        ({"pair": None, "levels": ["task"]}, "which of them the alternatives do not share"),
         ({"levels": ["seed", "episode"], "own": ["episode"]}, "always of one alternative"),
         ({"fixed": ["id"], "statistic": "iqm"}, "drawn units of one level"),
         ({"running": True, "fixed": ["id"]}, "pairs of drawn units"),

@@ -173,6 +173,9 @@ class ScoreQuestion:
             f"pair is {short(self.pair)}, and levels are given, the first of which pairs. Omit pair.": (
                 self.levels is not None and self.pair not in ("id", None, outer)
             ),
+            "pair is None, and levels are given. Say which of them the alternatives do not share: own=[…].": (
+                self.pair is None and self.levels is not None and not self.own
+            ),
             f"{short(', '.join(unknown))} is no level: these are {outer}, {inner}.": bool(unknown),
             'crossed is the inner one of two levels: levels=["seed", "episode"], crossed=["episode"].': (
                 bool(self.crossed) and (self.crossed != (inner,) or not more)
@@ -320,7 +323,9 @@ class ScoreQuestion:
             statistic=self.statistic,
         )
         names = tuple(tuple(one) for one, _ in coded)
-        return Scores(tuple(found), levels, names, self.minimize, self.running, table.about)
+        return Scores(
+            tuple(found), levels, names, self.minimize, self.running, table.about, len(table.scores) - len(known)
+        )
 
     def answer(self, table: Table) -> ScoreComparison:
         """The comparison of these scores."""

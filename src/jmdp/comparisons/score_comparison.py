@@ -51,6 +51,7 @@ class Scores:
     minimize: bool = False
     running: bool = False
     about: str = ""  # what the files say of pairs
+    missing: int = 0  # rows without a score
 
     @property
     def left_out(self) -> dict[str, int]:
@@ -298,6 +299,8 @@ class ScoreComparison(WholeComparison):
         unit, said = self.scores.unit, list[str]()
         if self.scores.about:
             said.append(self.scores.about)
+        if self.scores.missing:
+            said.append(f"{self.scores.missing:,} scores are missing")
         for name, count in self.scores.left_out.items():
             if count:
                 said.append(
