@@ -6,6 +6,8 @@ from planted.changes import always, instead, never, result, without
 from planted.planting import Bug
 
 EXACT = "methods/exact_pairs/test_exact_pairs.py::"
+EXACT_FOLDER = "methods/exact_pairs/"
+SWEPT = EXACT_FOLDER + "test_higher_moments.py::test_equal_to_jipe_of_the_same_order[Local(policy_luck='independent')]"
 CHAIN = EXACT + "test_equal_to_the_pair_chain[Local(policy_luck='independent')]"
 CHAIN_SHARED = EXACT + "test_equal_to_the_pair_chain[Local(policy_luck='shared')]"
 CHAIN_SYNC = EXACT + "test_equal_to_the_pair_chain[Synchronous(policy_luck='independent')]"
@@ -48,11 +50,9 @@ BUGS = [
     Bug("second moments are discounted by γ, not γ²", "PairOperator.__init__",
         instead("model.discount * model.discount", "model.discount"), CHAIN),
     Bug("independent draws of actions are taken for equal ones", "PairOperator.diagonal",
-        always("self.same_state is None"),
-        "methods/exact_pairs/test_near_one.py::"
-        "test_the_direct_solution_solves_the_equation_of_a_sweep[False-Local(policy_luck='independent')]"),
-    Bug("a pair of actions is counted once, not twice", "_entries", instead("2 * _", "_"), CHAIN),
-    Bug("branches that separate are taken for one", "SameState.__init__", instead("pi * pi", "pi"), CHAIN),
+        always("self.same_state is None"), SWEPT),
+    Bug("a pair of actions is counted once, not twice", "_entries", instead("2 * _", "_"), SWEPT),
+    Bug("branches that separate are taken for one", "SameState.__init__", instead("pi * pi", "pi"), SWEPT),
     Bug("states share no randomness", "PairOperator.__init__", always("len(self.joint_steps) == 1"), CHAIN_SYNC),
     Bug("branches that only meet are merged", "PairOperator.diagonal",
         instead("self.coupling.shared_in_a_state", "True"), CHAIN_ALONE),
@@ -85,14 +85,14 @@ BUGS = [
     Bug("policies in one state draw separate scenarios", "StackedTable.pairs", instead("goes_on", "goes_on[:0]"),
         POLICIES + "test_policies_hold_against_rationals"),
     Bug("policies that share their randomness draw separately in one state", "joint_actions",
-        always("coupling.policy_luck == 'independent'"), POLICIES + "test_policies_hold_against_rationals"),
+        always("coupling.policy_luck == 'independent'"), POLICIES + "test_horizons_hold_against_rationals"),
     Bug("the variance between starts is missing", "StartRow.covariance",
         instead("np.einsum('s,sij->ij', self._weights, products)", "0 * it"),
         POLICIES + "test_policies_hold_against_rationals"),
     Bug("rounding over a horizon is missing", "HorizonStep._error",
         instead("_ + (split * _ + _ / split) ** 2", "0 * it"), POLICIES + "test_horizons_hold_against_rationals"),
     Bug("policies by time are used in reverse order", "recursion", instead("reversed(policies)", "policies"),
-        POLICIES + "test_horizons_hold_against_rationals"),
+        EXACT_FOLDER + "test_horizon_covariances.py::test_covariances_between_states_hold_against_rationals"),
     Bug("gaps of policies in one state have independent scenarios", "PolicySteps._drawn",
         instead("coupling.shared_in_a_state", "False"),
         POLICIES + "test_distributions_of_gaps_hold_against_enumeration"),

@@ -183,13 +183,8 @@ BUGS = [
         "(it, [setattr(b, 'answer', it) for b in block.call.blocks if any(c.ends for c in b.call.blocks)"
             " and b.number == number + 1 and not b.answered])[0]"),
         POOLS + "test_blocks_of_dead_workers_are_run_again"),
-    Bug("a worker whose pipe is held open is never missed", "WorkerProcess.over",
-        instead("self._process.is_alive()", "True"),
-        POOLS + "test_a_killed_worker_is_noticed_although_a_child_of_it_lives"),
     Bug("a stopped worker is waited for", "WorkerProcess.over", instead("self._late", "False"),
         POOLS + "test_a_stopped_worker_is_ended_after_the_time_limit"),
-    Bug("a forked child of a worker answers", "serve", never("os.getpid() != worker"),
-        POOLS + "test_a_forked_child_that_returns_sends_no_answer"),
     Bug("deaths are never forgiven", "ProcessPool._receive", without("other.ends.clear()"),
         POOLS + "test_kills_count_only_while_no_block_finishes"),
     Bug("workers outlive a parent that has forked", "_read", never("os.getppid() != parent"),
