@@ -235,8 +235,7 @@ class ScoreComparison(WholeComparison):
         if a == b or self.summary.return_range is not None:
             return found
         assert isinstance(self.summary, ScoreSummary)
-        mean = self.summary.mean_gap(a, b)
-        return replace(found, central_moments=found.central_moments, mean=mean)
+        return replace(found, mean=self.summary.mean_gap(a, b))
 
     def unseen_between(self, first: Label, second: Label) -> Unseen | None:
         """What outcomes that were not seen would have to cost to reverse the verdict.

@@ -175,7 +175,7 @@ def _zipped(source: Source) -> tuple[Columns, str, bool]:
         arrays.refuse_large(f"The scores in {source.name}", _BYTES * sum(info.file_size for info in infos))
         names = {info.filename: info for info in infos}
         if "results.npy" in names:
-            return _evaluations(source)
+            return _evaluations(archive, source.name)
         samples = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
         header = next((name for name in ("header.json", "_journal/start.json") if name in names), None)
         if header is None or not samples:
@@ -278,19 +278,16 @@ def _lerobot(whole: Mapping[str, Any], name: str) -> tuple[Columns, str, bool]:
     return {"score": columns["score"]}, _UNPAIRED, False
 
 
-def _evaluations(source: Source) -> tuple[Columns, str, bool]:
+def _evaluations(archive: zipfile.ZipFile, name: str) -> tuple[Columns, str, bool]:
     """The last evaluation of an EvalCallback of stable-baselines3."""
-    source.file.seek(0)
-    with zipfile.ZipFile(source.file) as archive, archive.open("results.npy") as member:
+    with archive.open("results.npy") as member:
         size = archive.getinfo("results.npy").file_size
         version = np.lib.format.read_magic(member)
         read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, _, dtype = read_header(member)
         if dtype.kind not in "fiu" or math.prod(shape) * dtype.itemsize > size:  # before memory is allocated
-            raise FileError(
-                f"{source.name} has results of type {dtype} and shape {shape}, which its size does not allow."
-            )
+            raise FileError(f"{name} has results of type {dtype} and shape {shape}, which its size does not allow.")
         results = np.frombuffer(member.read(), dtype)[: math.prod(shape)].reshape(shape).astype(float)
     if results.ndim != 2 or not results.size:
-        raise FileError(f"{source.name} has results of shape {results.shape}, not a row for each evaluation.")
+        raise FileError(f"{name} has results of shape {results.shape}, not a row for each evaluation.")
     return {"score": results[-1].tolist()}, f"{_UNPAIRED}; of the last of {len(results)} evaluations", False

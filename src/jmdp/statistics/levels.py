@@ -182,15 +182,11 @@ class Levels:
             return (int(np.isfinite(self.outer).sum(axis=0).min()),)
         return (int(self.in_all.sum()),)
 
-    @property
-    def single(self) -> bool:
-        """Whether each unit by which scores are paired has one score of each alternative."""
-        return self.simple and bool((self.counts[self.in_all] == 1).all())
-
-    @property
+    @cached_property
     def binary(self) -> bool:
-        """Whether scores are successes and failures, one for each pair."""
-        return self.single and self.statistic == "mean" and bool(np.isin(self.values, (0.0, 1.0)).all())
+        """Whether scores are successes and failures, one of each alternative on each unit that pairs them."""
+        single = self.simple and bool((self.counts[self.in_all] == 1).all())
+        return single and self.statistic == "mean" and bool(np.isin(self.values, (0.0, 1.0)).all())
 
     # ------------------------------------------------------------------------------------------ estimates
 
@@ -202,9 +198,8 @@ class Levels:
         if self.names[0] in self.fixed:
             return self._within_fixed(w)
         if self.pairs is None:
-            parts = [self._of(self.names[0], w[a] * self._outer_of(a)) for a in np.flatnonzero(w).tolist()]
-            means = [float(w[a] * self._outer_of(a).mean()) for a in np.flatnonzero(w).tolist()]
-            return Spread(sum(means), tuple(parts))
+            own = [w[a] * self._outer_of(a) for a in np.flatnonzero(w).tolist()]
+            return Spread(sum(float(one.mean()) for one in own), tuple(self._of(self.names[0], one) for one in own))
         z = self.rows @ w
         return Spread(float(z.mean()), (self._of(self.names[0], z),))
 

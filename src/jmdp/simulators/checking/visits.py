@@ -373,10 +373,8 @@ def quick_check(
 
     Return whether any step used its shock. States and generators are the same as before the call.
     """
-    if hasattr(simulator, "trace") and not _calls_python(
-        simulator, state
-    ):  # compiled by JAX, so pure once it is traced
-        return True
+    if hasattr(simulator, "trace") and not _calls_python(simulator, state):
+        return True  # compiled by JAX, so pure once it is traced
     return simulator.in_block(partial(_checked, simulator, state, actions, shared_in_a_state, shared_between_states))
 
 
