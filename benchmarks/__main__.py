@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +14,9 @@ from typing import Annotated, ClassVar
 
 import tyro
 
-from benchmarks.report import save
-from benchmarks.running import COMPARISONS, run
+from benchmarks.provenance import digest, record, sources, stale
+from benchmarks.report import Report, markdown, save
+from benchmarks.running import COMPARISONS, Parts, UnfinishedError, run
 from jmdp.cli.command import Command, Exit, Flag, Names, Optionally, aside, plain, print_json
 from jmdp.cli.loading import unknown
 from jmdp.cli.main import exit_code, run_command
@@ -36,6 +39,8 @@ class Benchmarks(Command):
         "python -m benchmarks sweep whole_solve": "two comparisons in full",
         "python -m benchmarks overheads import study": "two rows of `overheads`",
         "python -m benchmarks --out results": "all comparisons, saved as JSON files and figures",
+        "python -m benchmarks policies --out results --minutes 20": "a piece of a long comparison; again: the next one",
+        "python -m benchmarks --stale": "stored numbers and figures that the present code has not made",
     }
 
     names: Annotated[Names, tyro.conf.arg(help=_NAMES)] = ()
@@ -43,21 +48,32 @@ class Benchmarks(Command):
     """Use tiny sizes, for a test run; its times and goals are not meaningful."""
     out: Optionally[Path] = None
     """Save the results in this folder: one JSON file per comparison, and figures."""
+    minutes: Annotated[float, tyro.conf.arg(help_behavior_hint="")] = math.inf
+    """Begin no comparison, and no part of a long one, after this time. Exit code 75: the same command continues."""
+    stale: Flag = False
+    """List files with numbers, and figures, that are older than the code they depend on, and run nothing."""
 
     def run(self) -> Exit:
         """Run the comparisons in order, each once."""
+        if self.stale:
+            older = stale()
+            print_json(older) if self.json else print(markdown(older) or "All stored files are of the present code.")
+            return Exit.NO if older else Exit.YES
         chosen = _chosen(self.names or COMPARISONS)
         if self.out is not None:
             _writable(self.out)
+        until = time.time() + 60 * self.minutes
         records, met = {}, True
         for name, rows in chosen.items():
+            if time.time() > until:
+                raise UnfinishedError(f"{name} is next.")
+            parts = Parts(self.out and self.out / "unfinished" / f"{name}-{digest(sources())}", until)
             with aside(self.quiet):
-                report = run(name, self.quick, rows)
+                report = run(name, self.quick, rows, parts)
                 records[name] = plain(report.record())
                 if self.out is not None:
-                    save(records[name], self.out / f"{name}.json")
-                    if report.figure is not None:
-                        report.figure.savefig(self.out / f"{name}.svg", metadata={"Date": None})
+                    self._save(report, records[name])
+                parts.forget()
             met &= self.quick or all(goal.met for goal in report.goals)
             if not self.json:
                 sizes = " at tiny sizes (goals are not meaningful)" if self.quick else ""
@@ -65,6 +81,17 @@ class Benchmarks(Command):
         if self.json:
             print_json(records)
         return Exit.YES if met else Exit.NO
+
+    def _save(self, report: Report, made: object) -> None:
+        """Save a report as JSON, and its figure, and record how they were made."""
+        assert self.out is not None
+        files = [self.out / f"{report.name}.json"]
+        save(made, files[0])
+        if report.figure is not None:
+            files.append(files[0].with_suffix(".svg"))
+            report.figure.savefig(files[-1], metadata={"Date": None})
+        for file in files:
+            record(file, seeds=report.seeds)
 
 
 def _chosen(names: Sequence[str]) -> dict[str, list[str]]:
@@ -95,7 +122,15 @@ def _writable(folder: Path) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command line and return the exit code."""
-    return exit_code(lambda: run_command(Benchmarks, "python -m benchmarks", arguments))
+
+    def command() -> int:
+        try:
+            return run_command(Benchmarks, "python -m benchmarks", arguments)
+        except UnfinishedError as unfinished:
+            print(f"The time is over. {unfinished}", file=sys.stderr)
+            return 75
+
+    return exit_code(command)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ CHECKED_PAIRS = 50
 
 def compare(quick: bool) -> Report:
     """Compare on models with a terminal goal, and on slowly mixing ones without terminal states."""
-    report = Report("acceleration", quick)
+    report = Report("acceleration", quick, seeds="model 0")
     for side in (5,) if quick else (30, 50):
         world = jmdp.worlds.windy_gridworld(side, side, discount=0.99)
         for name, policy in world.policies.items():

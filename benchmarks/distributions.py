@@ -20,7 +20,7 @@ _FALSE_ALARM = 1e-6
 
 def compare(quick: bool) -> Report:
     """Evaluate the 5 × 5 windy gridworld: all states and pairs of actions, under each policy."""
-    report = Report("distributions", quick)
+    report = Report("distributions", quick, seeds="1")
     side, samples = (3, 2000) if quick else (5, 1_000_000)
     world = jmdp.worlds.windy_gridworld(side, side, discount=0.95)
     bandit = jmdp.worlds.anti_correlated_bandit()

@@ -7,7 +7,7 @@ import multiprocessing
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 import jmdp
 from benchmarks.interleave import interleave
 from benchmarks.report import Goal, Report, Row
+from benchmarks.running import Parts
 from jmdp.distribute import Pool
 from jmdp.distribute.process_pool import pool_of
 from jmdp.models.actors.as_policy import as_policy
@@ -29,11 +30,12 @@ _SHARE = 0.8
 _DISCOUNT, _ACTIONS = 0.95, 6
 
 
-def compare(quick: bool) -> Report:
+def compare(quick: bool, parts: Parts) -> Report:
     """Train on random bytes of the size of an Atari RAM; simulate paired rollouts of Pong on one and two workers."""
-    report = Report("neural", quick)
-    _learning(report, 100 if quick else 600, 20 if quick else 1000)
-    _walking(report, WalkPlan(4, 4, 2, 4) if quick else WalkPlan(40, 8, 2, 12), 2 if quick else 8)
+    report = Report("neural", quick, seeds="0")
+    for goals, rows in parts.each(partial(_part, quick=quick), 3, processes=1):
+        report.goals += goals
+        report.rows += rows
     report.notes.append(
         "Ratios are throughputs, ours / bare. The training loop draws batches from the replay buffer, evaluates on "
         "held-out rollouts, writes learning curves, and rescales at the end. Bare: the same compiled updates on "
@@ -42,6 +44,17 @@ def compare(quick: bool) -> Report:
         "policy."
     )
     return report
+
+
+def _part(number: int, quick: bool) -> tuple[list[Goal], list[Row]]:
+    """Return goals and rows of learning, and of rollouts on one and two workers."""
+    report = Report("neural", quick)
+    if number == 0:
+        _learning(report, 100 if quick else 600, 20 if quick else 1000)
+    else:
+        plan = WalkPlan(4, 4, 2, 4) if quick else WalkPlan(40, 8, 2, 12)
+        _walking(report, plan, 2 if quick else 8, number)
+    return report.goals, report.rows
 
 
 def _learning(report: Report, updates: int, visits: int) -> None:
@@ -109,8 +122,8 @@ def _made_up(visits: int, repeats: int, length: int) -> PairWalks:
     return PairWalks(seen, action, reward, ended, same, np.repeat(np.arange(visits), repeats))
 
 
-def _walking(report: Report, plan: WalkPlan, blocks: int) -> None:
-    """Time `PairedRollouts` with one and two workers under two couplings, and bare loops of as many steps."""
+def _walking(report: Report, plan: WalkPlan, blocks: int, workers: int) -> None:
+    """Time `PairedRollouts` under two couplings, and bare loops of as many steps, in this many processes."""
     from jmdp.simulators import ALESimulator
 
     simulator = ALESimulator("pong")
@@ -128,25 +141,19 @@ def _walking(report: Report, plan: WalkPlan, blocks: int) -> None:
 
         return run
 
-    speed: dict[str, float] = {}
-    for workers in (1, 2):
-        with _plain_loop(workers, steps) as baseline, pool_of(workers) as pool:
-            contenders: dict[str, Callable[[], None]] = {"bare": baseline}
-            contenders |= {f"ours, {type(c).__name__}": ours(c, pool) for c in couplings}
-            timings = interleave(contenders)
-        for name in contenders:
-            row: Row = {"task": f"Pong, {_processes(workers)}", "contender": name}
-            row["per second"] = steps / timings.best(name)
-            if name != "bare":
-                ratio = timings.ratio("bare", name)
-                goal = f"Pong, {_processes(workers)}, {name}: throughput / bare"
-                report.goals.append(Goal.at_least(goal, ratio.best, _SHARE))
-                row |= {"throughput / bare": ratio.best, "range over rounds": ratio.spread()}
-            if workers == 1:
-                speed[name] = timings.best(name)
-            else:
-                row["speed-up over one process"] = speed[name] / timings.best(name)
-            report.rows.append(row)
+    with _plain_loop(workers, steps) as baseline, pool_of(workers) as pool:
+        contenders: dict[str, Callable[[], None]] = {"bare": baseline}
+        contenders |= {f"ours, {type(c).__name__}": ours(c, pool) for c in couplings}
+        timings = interleave(contenders)
+    for name in contenders:
+        row: Row = {"task": f"Pong, {_processes(workers)}", "contender": name}
+        row["per second"] = steps / timings.best(name)
+        if name != "bare":
+            ratio = timings.ratio("bare", name)
+            goal = f"Pong, {_processes(workers)}, {name}: throughput / bare"
+            report.goals.append(Goal.at_least(goal, ratio.best, _SHARE))
+            row |= {"throughput / bare": ratio.best, "range over rounds": ratio.spread()}
+        report.rows.append(row)
 
 
 def _processes(workers: int) -> str:

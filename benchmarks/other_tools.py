@@ -28,7 +28,7 @@ _EXAMPLES: dict[str, tuple[str, str, Callable[[bool], list[Row]]]] = {
 
 def compare(quick: bool) -> Report:
     """Run the example of every tool that is installed."""
-    report = Report("other_tools", quick)
+    report = Report("other_tools", quick, seeds="0")
     for tool, (package, module, example) in _EXAMPLES.items():
         if find_spec(module) is None:
             report.notes.append(f"{package} is not installed and was left out: pip install {package}")

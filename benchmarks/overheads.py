@@ -44,7 +44,7 @@ from jmdp.methods.shared.shaping import shape_rewards
 
 def compare(quick: bool, rows: Sequence[str] = ()) -> Report:
     """Measure these rows (default: all), each with its goal."""
-    report = Report("overheads", quick)
+    report = Report("overheads", quick, seeds="0")
     for name in rows or ROWS:
         row = ROWS[name]
         cost = row.measure(quick)

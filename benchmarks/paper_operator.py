@@ -23,7 +23,7 @@ _DENSE_FROM = 0.01
 
 def compare(quick: bool) -> Report:
     """Compare on two gridworld policies and a random model with many actions."""
-    report = Report("paper_operator", quick)
+    report = Report("paper_operator", quick, seeds="models 0 to 2")
     side = 5 if quick else 30
     world = jmdp.worlds.windy_gridworld(side, side, discount=0.99)
     for name in ("careless", "goal_directed"):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -12,8 +11,8 @@ import numpy as np
 import jmdp
 from benchmarks.policy_tasks import Task, tasks
 from benchmarks.report import Goal, Report, Row, agree
+from benchmarks.running import Parts
 from jmdp.base.arrays import Floats
-from jmdp.base.machine import cores
 from jmdp.models.coupling import Coupling
 from jmdp.show.plots.style import COLOURS, GREY, clear_spines, new_figure
 
@@ -59,13 +58,13 @@ class Gains(NamedTuple):
     shared: Gain
 
 
-def compare(quick: bool) -> Report:
+def compare(quick: bool, parts: Parts) -> Report:
     """Measure gains in twelve tasks with two policies each, and the episodes that `compare_policies` needs."""
-    report = Report("policies", quick)
+    report = Report("policies", quick, seeds="0 to 4 (bootstrap: 0)")
     seeds = 1 if quick else 5
     gains: dict[str, Gains] = {}
     worst = 0.0
-    for name, row, found in _all_tasks(quick, seeds):
+    for name, row, found in _all_tasks(quick, seeds, parts):
         gains[name] = found
         worst = max(worst, 1 / found.shared.median)
         report.rows.append(row)
@@ -90,13 +89,9 @@ def compare(quick: bool) -> Report:
     return report
 
 
-def _all_tasks(quick: bool, seeds: int) -> list[tuple[str, Row, Gains]]:
+def _all_tasks(quick: bool, seeds: int, parts: Parts) -> list[tuple[str, Row, Gains]]:
     """Return the results of all tasks, computed in parallel, since nothing is timed."""
-    count = len(tasks(quick))
-    if quick:
-        return [_one_task(i, quick, seeds) for i in range(count)]
-    with ProcessPoolExecutor(cores(), get_context("spawn")) as pool:
-        return list(pool.map(_one_task, range(count), [quick] * count, [seeds] * count))
+    return parts.each(partial(_one_task, quick=quick, seeds=seeds), len(tasks(quick)), processes=1 if quick else 0)
 
 
 def _one_task(i: int, quick: bool, seeds: int) -> tuple[str, Row, Gains]:

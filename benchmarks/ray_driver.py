@@ -58,7 +58,7 @@ def task_costs(tasks: int) -> dict[float, Cost]:
 
 def compare(quick: bool) -> Report:
     """Measure tasks of one block at three rates, and short blocks that are sent together."""
-    report = Report("ray_driver", quick)
+    report = Report("ray_driver", quick, seeds="0")
     for seconds, cost in task_costs(100 if quick else 1000).items():
         report.rows.append(
             {

@@ -42,7 +42,7 @@ def measured(nodes: int, blocks: int) -> float:
 
 def compare(quick: bool) -> Report:
     """Predict, then measure."""
-    report, blocks = Report("ray_nodes", quick), 20 if quick else 640
+    report, blocks = Report("ray_nodes", quick, seeds="0"), 20 if quick else 640
     costs = task_costs(100 if quick else 1000)
     ratios = []
     for nodes in (1,) if quick else (1, 2, 4, 8):

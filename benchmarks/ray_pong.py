@@ -119,7 +119,7 @@ def two_processes(target: Callable[[Connection], None]) -> Iterator[list[tuple[C
 
 def compare(quick: bool) -> Report:
     """Time `RayPool` with two workers, two bare processes and two emulators alternately."""
-    report, rounds, blocks = Report("ray_pong", quick), 2 if quick else 10, 4 if quick else 20
+    report, rounds, blocks = Report("ray_pong", quick, seeds="0, 1"), 2 if quick else 10, 4 if quick else 20
     work = pong_blocks()
     everything = tuple(range(len(work.plan.actions)))
     given = [(SAMPLES_A_BLOCK * i, SAMPLES_A_BLOCK, everything, True) for i in range(blocks)]

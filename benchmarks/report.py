@@ -53,6 +53,7 @@ class Report:
     rows: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     details: list[Row] = field(default_factory=list)  # saved, but not printed
+    seeds: str = "none"  # of all random numbers
     figure: Figure | None = None  # not in the record
 
     def record(self) -> dict[str, object]:

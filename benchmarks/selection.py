@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import get_context
 
 import numpy as np
 from scipy import stats
 
 import jmdp
 from benchmarks.report import Goal, Report, Row, markdown
+from benchmarks.running import Parts
 from benchmarks.selection_cells import DELTA, Cell, cells
 from benchmarks.selection_classics import (
     ERROR,
@@ -23,7 +22,6 @@ from benchmarks.selection_classics import (
     rinott,
 )
 from benchmarks.selection_rules import CAP, eliminating, known_variances, without_elimination
-from jmdp.base.machine import cores
 
 FAMILY = 1e-3
 """Probability that any cell is said to exceed the allowed error rate if none does (Bonferroni over cells)."""
@@ -91,15 +89,15 @@ class Found:
         return f"{self.wrong} / {self.undecided} / {self.median:.0f} / {self.most:.0f}"
 
 
-def compare(quick: bool) -> Report:
+def compare(quick: bool, parts: Parts) -> Report:
     """Run all procedures in all cells, and `jmdp.compare` in five."""
-    report = Report("selection", quick)
+    report = Report("selection", quick, seeds="number of the cell and of the procedure; jmdp.compare: 0 to 39")
     runs, cap, ends = (6, 300, 2) if quick else (400, CAP, 40)
-    found = _all_cells(quick, runs, cap)
+    found = _all_cells(quick, runs, cap, parts)
     ours, oracle, near, kn = (found[name] for name in (OURS, ORACLE, OURS_NEAR, KN))
     decidable = [i for i, one in enumerate(ours) if one.cell.arrangement != "ties"]
     to_oracle = _ratios(ours, oracle)[decidable]
-    real = [_end_to_end(cell, ends, cap) for cell in END_TO_END]
+    real = parts.each(partial(_end_to_end, runs=ends, cap=cap), len(END_TO_END), processes=1 if quick else 0)
     report.goals += [
         Goal.at_most(f"{OURS}: cells with significantly more than 5% wrong claims", _exceeding(ours), 0),
         Goal.at_most(f"{OURS_NEAR}: cells with significantly more than 5% wrong selections", _exceeding(near), 0),
@@ -125,16 +123,10 @@ def compare(quick: bool) -> Report:
     return report
 
 
-def _all_cells(quick: bool, runs: int, cap: int) -> dict[str, list[Found]]:
+def _all_cells(quick: bool, runs: int, cap: int, parts: Parts) -> dict[str, list[Found]]:
     """Results of every procedure, by cell; computed in parallel, since nothing is timed."""
-    every = list(cells(quick))
     job = partial(_one_cell, quick=quick, runs=runs, cap=cap)
-    if quick:
-        results = [job(i) for i in range(len(every))]
-    else:
-        with ProcessPoolExecutor(cores(), get_context("spawn")) as pool:
-            # The largest cells first, so that no process is left with one of them at the end.
-            results = list(pool.map(job, reversed(range(len(every)))))[::-1]
+    results = parts.each(job, len(list(cells(quick))), processes=1 if quick else 0)
     return {name: [result[name] for result in results] for name in procedures(cap)}
 
 
@@ -148,8 +140,9 @@ def _one_cell(number: int, quick: bool, runs: int, cap: int) -> dict[str, Found]
     }
 
 
-def _end_to_end(cell: Cell, runs: int, cap: int) -> Found:
+def _end_to_end(number: int, runs: int, cap: int) -> Found:
     """Decide by `jmdp.compare`: every alternative is an action that ends the episode, with the cell's return."""
+    cell = END_TO_END[number]
     simulator = jmdp.simulators.FunctionSimulator(
         reward=lambda s, a, u: float(u[a]),
         next_state=lambda s, a, u: 1,

@@ -27,7 +27,7 @@ _PLAIN_LANES = 4096
 
 def compare(quick: bool) -> Report:
     """Time Pong in the emulator, CartPole and Breakout in JAX, FrozenLake in Gymnasium."""
-    report = Report("simulators", quick)
+    report = Report("simulators", quick, seeds="0, then one for each call")
     _emulator(report, 5 if quick else 100)
     for name, horizon in (("CartPole-v1", 64), ("Breakout-MinAtar", 64)):
         _jax(report, name, 1 if quick else 15, 8 if quick else horizon)

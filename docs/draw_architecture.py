@@ -1,4 +1,4 @@
-"""Draw the layers of the package: ``python docs/draw_architecture.py`` writes docs/images/architecture.svg.
+"""Draw the layers of the package: ``python -m docs.draw_architecture`` writes docs/images/architecture.svg.
 
 A module imports from its own layer and from those below it. Dashed: the three references upwards, which are looked up
 by name when they are called. ``tests/project/test_imports.py`` checks the order, which is that of the table in
@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
+from benchmarks.provenance import record
 from jmdp.show.plots.style import COLOURS
 
 IMAGES = Path(__file__).parent / "images"
@@ -129,6 +130,7 @@ def main(also: list[str]) -> None:
     with matplotlib.rc_context({"svg.hashsalt": "jmdp", "font.family": "DejaVu Sans"}):
         figure = draw()
         figure.savefig(IMAGES / "architecture.svg", metadata={"Date": None, "Creator": None})
+        record(IMAGES / "architecture.svg")
         for kind in also:
             figure.savefig(Path(f"architecture.{kind}"), dpi=100)
 

@@ -1,4 +1,4 @@
-"""Draw the two diagrams of docs/choose.md: ``python docs/draw_choose.py`` writes docs/images/choose*.svg."""
+"""Draw the two diagrams of docs/choose.md: ``python -m docs.draw_choose`` writes docs/images/choose*.svg."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
+from benchmarks.provenance import record
 from jmdp.show.plots.style import COLOURS
 
 IMAGES = Path(__file__).parent / "images"
@@ -134,6 +135,7 @@ def main(also: list[str]) -> None:
         for name, parts in (("choose", METHODS), ("choose_coupling", COUPLINGS)):
             figure = draw(parts)
             figure.savefig(IMAGES / f"{name}.svg", metadata={"Date": None, "Creator": None})
+            record(IMAGES / f"{name}.svg")
             for kind in also:
                 figure.savefig(Path(f"{name}.{kind}"), dpi=100)
 

@@ -1,4 +1,4 @@
-"""Draw the figure of the page on control: ``python docs/draw_frontier.py`` writes docs/images/frontier.svg."""
+"""Draw the figure of the page on control: ``python -m docs.draw_frontier`` writes docs/images/frontier.svg."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ import matplotlib
 import numpy as np
 
 import jmdp
+from benchmarks.provenance import record
+
+OUT = Path(__file__).parent / "images" / "frontier.svg"
 
 
 def main() -> None:
@@ -19,7 +22,8 @@ def main() -> None:
     )  # fmt: skip
     print(found)
     with matplotlib.rc_context({"svg.hashsalt": "jmdp"}):
-        found.plot().savefig(Path(__file__).parent / "images" / "frontier.svg", metadata={"Date": None})
+        found.plot().savefig(OUT, metadata={"Date": None})
+    record(OUT)
 
 
 if __name__ == "__main__":

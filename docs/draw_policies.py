@@ -3,7 +3,7 @@
 Left, the returns of both rules, one dot for each simulated future. Right, the gap between them. Each rule alone fares
 the same in both colours. Means, standard deviations and the chance are from exact methods, dots and bars simulated.
 
-``python docs/draw_policies.py`` writes docs/images/policies.svg, the same bytes every time.
+``python -m docs.draw_policies`` writes docs/images/policies.svg, the same bytes every time.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import jmdp
+from benchmarks.provenance import record
 from jmdp.show.plots.style import COLOURS, clear_spines
 
 OUT = Path(__file__).parent / "images" / "policies.svg"
@@ -112,3 +113,4 @@ if __name__ == "__main__":
     # Letters as outlines, which look the same everywhere; fixed names inside the file, and no date.
     with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "jmdp"}):
         draw().savefig(OUT, metadata={"Date": None, "Creator": None, "Title": "Is the new rule better?"})
+    record(OUT, seeds=str(SEED))

@@ -1,6 +1,6 @@
 """Make the page that the front page shows: an episode on a frozen lake that was won by luck.
 
-``python docs/draw_review.py`` writes docs/_static/review.html and docs/images/review.svg.
+``python -m docs.draw_review`` writes docs/_static/review.html and docs/images/review.svg.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import gymnasium
 import matplotlib
 
 import jmdp
+from benchmarks.provenance import record
 
 HERE = Path(__file__).parent
 BEST = [0, 3, 3, 3, 0, 0, 0, 0, 3, 1, 0, 0, 0, 2, 1, 0]  # the best action in each cell: left, down, right, up
@@ -33,6 +34,8 @@ def main() -> None:
     review.report(HERE / "_static" / "review.html")
     with matplotlib.rc_context({"svg.hashsalt": "jmdp"}):
         review.plot().savefig(HERE / "images" / "review.svg", metadata={"Date": None})
+    for path in (HERE / "_static" / "review.html", HERE / "images" / "review.svg"):
+        record(path, seeds="0, episode 3")
 
 
 if __name__ == "__main__":

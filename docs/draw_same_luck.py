@@ -4,7 +4,7 @@ Left, the returns of both orders, one mark for each simulated future. Each order
 cases, but with the same demand the two returns rise and fall together. Right, the distribution of the gap between them.
 Means and standard deviations are exact, marks and bars simulated.
 
-``python docs/draw_same_luck.py`` writes docs/images/same_luck.svg, the same bytes every time.
+``python -m docs.draw_same_luck`` writes docs/images/same_luck.svg, the same bytes every time.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import jmdp
+from benchmarks.provenance import record
 from jmdp.show.plots.style import COLOURS, clear_spines
 
 OUT = Path(__file__).parent / "images" / "same_luck.svg"
@@ -107,3 +108,4 @@ if __name__ == "__main__":
     # Letters as outlines, which look the same everywhere; fixed names inside the file, and no date.
     with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "jmdp"}):
         draw().savefig(OUT, metadata={"Date": None, "Creator": None, "Title": "Same luck, different action"})
+    record(OUT, seeds=str(SEED))

@@ -2,7 +2,7 @@
 
 The models are those of the page, docs/tutorials/common_random_numbers.md: its definitions are executed here.
 
-``python docs/draw_variance_factors.py`` simulates for some minutes, prints the factors and writes
+``python -m docs.draw_variance_factors`` simulates for some minutes, prints the factors and writes
 docs/images/variance_factors.svg, the same bytes every time.
 """
 
@@ -18,10 +18,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from benchmarks.provenance import record
 from jmdp.comparisons.pairing import Pairing
 from jmdp.show.plots.style import COLOURS, clear_spines
 
 DOCS = Path(__file__).parent
+PAGE = DOCS / "tutorials" / "common_random_numbers.md"
 OUT = DOCS / "images" / "variance_factors.svg"
 SAMPLES = 200
 QUESTIONS = {
@@ -36,7 +38,7 @@ MARKERS = ("v", "s", "D", "o")
 
 def definitions() -> dict[str, Any]:
     """Functions, classes and dictionaries of the page; nothing that simulates."""
-    page = (DOCS / "tutorials" / "common_random_numbers.md").read_text()
+    page = PAGE.read_text()
     cells = re.findall(r"```\{code-cell\} ipython3\n(?::tags: .*?\n)?(.*?)```", page, flags=re.DOTALL)
     tree = ast.parse("\n".join(cells))
     kept = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
@@ -116,3 +118,4 @@ if __name__ == "__main__":
     # Letters as outlines, which look the same everywhere; fixed names inside the file, and no date.
     with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "jmdp"}):
         draw(measured()).savefig(OUT, metadata={"Date": None, "Creator": None, "Title": "Variance factors"})
+    record(OUT, seeds="0", sources=[PAGE])

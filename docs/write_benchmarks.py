@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from benchmarks import provenance
 from benchmarks.report import Goal, Report
 from benchmarks.running import COMPARISONS
 
@@ -17,7 +18,7 @@ BEGIN, END = "<!-- results: begin, written by docs/write_benchmarks.py -->", "<!
 
 def render(results: Path = HERE / "benchmark_results") -> str:
     """Return one section per comparison, with its results and the machine it ran on."""
-    sections = []
+    sections, known = [], provenance.entries()
     for name in COMPARISONS:
         path = results / f"{name}.json"
         if not path.exists():
@@ -31,7 +32,9 @@ def render(results: Path = HERE / "benchmark_results") -> str:
         machine = saved.pop("machine")
         report = Report(**saved | {"goals": [Goal(**goal) for goal in saved["goals"]]})
         versions = ", ".join(f"{package} {machine[package]}" for package in ("python", "numpy", "scipy", "numba"))
-        where = f"{machine['cpu']}, {machine['cores']} cores; {versions}; {machine['date']}."
+        made = known.get(path.relative_to(HERE.parent).as_posix() if path.is_relative_to(HERE) else "", {})
+        by = f"jmdp {made['version']}, commit {made['commit']}; " if made else ""
+        where = f"{by}{machine['cpu']}, {machine['cores']} cores; {versions}; {machine['date']}."
         sections.append(f"### {name}\n\n{where}\n\n{report.table()}")
     return "\n\n".join(sections)
 

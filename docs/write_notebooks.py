@@ -1,4 +1,4 @@
-"""Write the tutorials as Jupyter notebooks without output: ``python docs/write_notebooks.py FOLDER``.
+"""Write the tutorials as Jupyter notebooks without output: ``python -m docs.write_notebooks FOLDER``.
 
 The site's build does the same and offers them for download. Their code is the code of the pages; text that only makes
 sense on the site is changed.

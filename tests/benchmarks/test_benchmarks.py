@@ -39,7 +39,7 @@ def ran(monkeypatch):
     """Names of the comparisons that were run."""
     names = []
 
-    def report(name, quick, rows):
+    def report(name, quick, rows, parts):
         names.append(name)
         print("a peer says hello")
         warnings.warn("a peer is old", stacklevel=1)
@@ -76,7 +76,7 @@ def test_a_name_given_twice_runs_once(ran, capsys):
 
 
 def test_answers_that_differ_are_an_error_and_no_traceback(capsys, monkeypatch):
-    monkeypatch.setattr("benchmarks.__main__.run", lambda name, quick, rows: agree("means", 1.0, 0.1))
+    monkeypatch.setattr("benchmarks.__main__.run", lambda name, quick, rows, parts: agree("means", 1.0, 0.1))
     found = run(capsys, "python -m benchmarks sweep")
     assert (found.code, found.out) == (2, "")
     assert found.err == "jmdp: means: the results differ by 1; at most 0.1 is allowed.\n"
@@ -102,7 +102,7 @@ def test_a_folder_that_is_none_is_told_before_anything_runs(option, says, ran, c
 
 
 def test_it_reports_and_returns_what_it_found(capsys, monkeypatch, tmp_path):
-    def report(name, quick, rows):
+    def report(name, quick, rows, parts):
         return Report(name, quick, [Goal.at_most("time", 2.0, 1.0)], [{"side": "ours", "s": math.inf}])
 
     monkeypatch.setattr("benchmarks.__main__.run", report)
