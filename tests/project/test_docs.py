@@ -210,19 +210,6 @@ def test_promises_name_tests_that_are_there():
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
-def test_the_front_page_says_what_the_readme_does():
-    """Its examples are those of README, where tests run them."""
-
-    def examples(page):
-        return re.findall(r"```python\n(.*?)```\n+```text\n(.*?)```", page.read_text(), flags=re.DOTALL)
-
-    front, readme = examples(DOCS / "index.md"), examples(ROOT / "README.md")
-    assert len(front) == 3
-    assert front[:2] == [readme[0], readme[3]]
-    assert readme[1][0].startswith(front[2][0])
-    assert readme[1][1].startswith(front[2][1])
-
-
 def test_pages_of_numbers_are_written_from_the_saved_ones():
     """Neither the paper's page nor that of benchmarks has a number of its own."""
     assert runpy.run_path(str(DOCS / "write_reproduction.py"))["page"]() == (DOCS / "reproduction.md").read_text()

@@ -88,7 +88,6 @@ def test_versions_of_python_agree():
 
 def test_the_version_is_the_same_everywhere():
     assert yaml.safe_load(read("CITATION.cff"))["version"] == jmdp.__version__
-    assert re.findall(r"version = \{(.*)\}", read("README.md")) == [jmdp.__version__]
     assert re.findall(r"^## (\S+)", read("CHANGELOG.md"), re.M)[0] in (jmdp.__version__, "Unreleased")
 
 
