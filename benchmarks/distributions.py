@@ -12,7 +12,8 @@ import jmdp
 from benchmarks.report import Goal, Report, agree
 from jmdp.methods.monte_carlo.monte_carlo import rollout_horizon
 from jmdp.methods.monte_carlo.samples import CompiledTable
-from jmdp.simulators.rollouts.rollouts import RolloutPlan, paired_draws
+from jmdp.simulators.rollouts.plan import BranchPlan
+from jmdp.simulators.rollouts.python_engine import paired_draws
 
 _FALSE_ALARM = 1e-6
 """Probability that simulation disagrees with a correct distribution anywhere, per policy."""
@@ -35,7 +36,8 @@ def compare(quick: bool) -> Report:
         radius = math.sqrt(math.log(2 * questions / _FALSE_ALARM) / (2 * samples))  # Hoeffding, simultaneously for all
         widest = furthest = 0.0
         for s in live:
-            plan = RolloutPlan(
+            plan = BranchPlan.of_actions(
+                actor,
                 state=int(s),
                 actions=range(4),
                 coupling=jmdp.Local(),
@@ -43,7 +45,7 @@ def compare(quick: bool) -> Report:
                 horizon=rollout_horizon(simulator, world.model.discount, None, samples),
                 seed=1,
             )
-            drawn = paired_draws(simulator, actor, plan, 0, samples)
+            drawn = paired_draws(simulator, plan, 0, samples)
             returns, ends, gains = drawn.returns, drawn.ends, drawn.gains
             for a, b in combinations(range(4), 2):
                 distribution = result.gap(int(s), a, b).distribution()

@@ -16,22 +16,23 @@ import psutil
 
 import jmdp
 from benchmarks.report import Goal, Report, agree
-from jmdp.comparisons.compare import ActionBlocks
+from jmdp.comparisons.question import PlanBlocks
 from jmdp.models.actors.as_policy import as_policy
-from jmdp.simulators.rollouts.rollouts import RolloutPlan
+from jmdp.simulators.rollouts.plan import BranchPlan
 
 SAMPLES_A_BLOCK = 4
 HORIZON = 25
 """Steps of a rollout, of four frames each."""
 
 
-def pong_blocks() -> ActionBlocks:
+def pong_blocks() -> PlanBlocks:
     """Blocks of a comparison of all actions of Pong, in the middle of a game."""
     pong = jmdp.simulators.ALESimulator("pong", sticky=0.25)
     state = pong.start(jmdp.Shock.of_sample(0, 0))
     for i in range(60):
         state = pong.step(state, i % pong.actions.size, jmdp.Shock.of_sample(0, i)).state
-    plan = RolloutPlan(
+    plan = BranchPlan.of_actions(
+        as_policy("uniform", pong.actions),
         seed=1,
         state=state,
         actions=list(range(pong.actions.size)),
@@ -39,7 +40,7 @@ def pong_blocks() -> ActionBlocks:
         discount=0.99,
         horizon=HORIZON,
     )
-    return ActionBlocks(pong, as_policy("uniform", pong.actions), plan)
+    return PlanBlocks(pong, plan)
 
 
 def bare_worker(connection: Connection) -> None:
@@ -121,7 +122,7 @@ def compare(quick: bool) -> Report:
     """Time `RayPool` with two workers, two bare processes and two emulators alternately."""
     report, rounds, blocks = Report("ray_pong", quick, seeds="0, 1"), 2 if quick else 10, 4 if quick else 20
     work = pong_blocks()
-    everything = tuple(range(len(work.plan.actions)))
+    everything = tuple(range(len(work.plan.actors)))
     given = [(SAMPLES_A_BLOCK * i, SAMPLES_A_BLOCK, everything, True) for i in range(blocks)]
     steps = sum(work(*one).steps for one in given[:2]) // 2
     with (

@@ -15,7 +15,8 @@ from benchmarks.report import Goal, Report, Row
 from jmdp.base.luck import Shock
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.coupling import Coupling
-from jmdp.simulators.rollouts.rollouts import RolloutPlan, paired_draws
+from jmdp.simulators.rollouts.plan import BranchPlan
+from jmdp.simulators.rollouts.python_engine import paired_draws
 
 _DISCOUNT = 0.99
 _SHARES = {"ALE": 0.8, "JAX": 0.8, "Gymnasium": 0.5}
@@ -176,7 +177,8 @@ def _gymnasium(report: Report, samples: int) -> None:
 
     def rollouts() -> None:
         nonlocal walked
-        plan = RolloutPlan(
+        plan = BranchPlan.of_actions(
+            actor,
             state=state,
             actions=range(4),
             coupling=jmdp.Local(),
@@ -184,7 +186,7 @@ def _gymnasium(report: Report, samples: int) -> None:
             horizon=100,
             seed=next(numbers),
         )
-        drawn = paired_draws(simulator, actor, plan, 0, samples)
+        drawn = paired_draws(simulator, plan, 0, samples)
         walked = drawn.steps
 
     def queries() -> None:

@@ -118,9 +118,9 @@ def test_what_cannot_be_sent_to_workers_is_the_function_itself():
         r"^A lambda \(test_messages_of_runs\.py, line \d+\), part of the {}, cannot be sent to worker processes.*def"
     )
     few = FEW | {"pool": 2}
-    with pytest.raises(SettingsError, match=place.format("policies")) as refused:
+    with pytest.raises(SettingsError, match=place.format("policy")) as refused:
         jmdp.compare_policies(simulator, {"a": lambda x: 0, "b": lambda x: 1}, **few)
-    assert "EpisodePlan" not in str(refused.value)
+    assert "BranchPlan" not in str(refused.value)
     with pytest.raises(SettingsError, match=place.format("policy")):
         jmdp.compare(simulator, policy=lambda x: 0, **few)
     with pytest.raises(SettingsError, match=place.format("simulator")):

@@ -20,7 +20,8 @@ from jmdp.comparisons.question import ComparisonSettings
 from jmdp.comparisons.sampling import comparison_of
 from jmdp.errors import LabelError, PolicyError, SettingsError, SimulatorError, UnavailableError
 from jmdp.simulators import FunctionSimulator, Simulator, Step, TabularSimulator, action_labels
-from jmdp.simulators.rollouts import episodes
+from jmdp.simulators.rollouts.plan import BranchPlan
+from jmdp.simulators.rollouts.python_engine import paired_draws
 from jmdp.statistics.drawn_evaluation import DrawnSamples, SamplingState
 from reference.episodes import gap_moments
 
@@ -121,7 +122,7 @@ def drawn(source, pair, samples, **settings):
     common = ComparisonSettings(horizon=given.get("horizon"), seed=given["seed"], coupling=given["coupling"])
     question = policy_question(source, pair, given["starts"], given["discount"], given["baseline"], common)
     all_of_them = tuple(range(len(pair)))
-    block = episodes.paired_episodes(question.simulator, question.plan, 0, samples)
+    block = paired_draws(question.simulator, question.plan, 0, samples)
     return comparison_of(question, SamplingState(DrawnSamples(len(pair)).with_block(all_of_them, block), all_of_them))
 
 
@@ -250,14 +251,12 @@ def test_a_planted_loss_of_sharing_is_seen(what, monkeypatch):
     truth = exact(model, pair, SHARED)
     if what == "policy luck":
         monkeypatch.setattr(
-            episodes.EpisodePlan,
+            BranchPlan,
             "policy_shock",
             lambda plan, root, t, branch: root.derived(b"policy", t, bytes([branch])),
         )
     else:
-        monkeypatch.setattr(
-            episodes.EpisodePlan, "start_shock", lambda plan, root, branch: root.derived(b"start", branch)
-        )
+        monkeypatch.setattr(BranchPlan, "start_shock", lambda plan, root, branch: root.derived(b"start", branch))
     found = drawn(Stepped(model), pair, 4000, starts=STARTS)
     with pytest.raises(AssertionError):
         check_moments(found, truth)
@@ -267,7 +266,7 @@ def test_a_sample_depends_on_the_seed_and_its_number_alone():
     model = table()
     for source in (model, Stepped(model)):
         one = drawn(source, policies(model), 100, starts=STARTS)
-        plan = episodes.EpisodePlan(
+        plan = BranchPlan(
             starts=one.starts,
             actors=[jmdp.as_policy(p, model.actions) for p in policies(model).values()],
             coupling=SHARED,
@@ -280,7 +279,7 @@ def test_a_sample_depends_on_the_seed_and_its_number_alone():
             from jmdp.methods.monte_carlo.samples import compiled
 
             simulator = compiled(simulator)
-        some = episodes.paired_episodes(simulator, plan, 70, 5)
+        some = paired_draws(simulator, plan, 70, 5)
         assert (some.returns == one.summary.samples.returns[70:75]).all()
         assert (some.starts == one.summary.samples.complete.starts[70:75]).all()
 
@@ -301,7 +300,7 @@ def test_episodes_one_after_another_are_those_side_by_side(coupling):
         for actor in question.plan.actors:
             assert not actor.batched
             actor.batched = batched
-        found.append(episodes.paired_episodes(question.simulator, question.plan, 5, 30))
+        found.append(paired_draws(question.simulator, question.plan, 5, 30))
         assert (sum(map(len, source._live()._free.values())) == 1) is not batched
     for name in ("returns", "ends", "gains", "starts"):
         assert (getattr(found[0], name) == getattr(found[1], name)).all()
@@ -335,11 +334,11 @@ def test_a_function_that_jax_compiles_is_called_in_batches():
     common = ComparisonSettings(horizon=9, seed=3, coupling=SHARED)
     rules = {"even": even, "zero": lambda s: 0}
     question = policy_question(TableEnv(table(), STARTS), rules, None, 0.8, None, common)
-    found = episodes.paired_episodes(question.simulator, question.plan, 0, 40)
+    found = paired_draws(question.simulator, question.plan, 0, 40)
     assert question.plan.actors[0].batched
     assert len(calls) < 20  # while it is traced
     plain = policy_question(TableEnv(table(), STARTS), {**rules, "even": lambda s: s % 2}, None, 0.8, None, common)
-    assert (found.returns == episodes.paired_episodes(plain.simulator, plain.plan, 0, 40).returns).all()
+    assert (found.returns == paired_draws(plain.simulator, plain.plan, 0, 40).returns).all()
 
 
 def test_the_answer_names_the_better_policy():

@@ -19,7 +19,7 @@ from jmdp.comparisons.pairing import (
     pairing_costs,
     pairing_gain,
 )
-from jmdp.simulators.rollouts.episodes import LuckProbe
+from jmdp.simulators.rollouts.draws import LuckProbe
 from jmdp.statistics.means import FIXED, Sampling
 from jmdp.statistics.means import looks as schedule
 

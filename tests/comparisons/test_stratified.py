@@ -17,7 +17,7 @@ from jmdp.comparisons.compare_policies import policy_question
 from jmdp.comparisons.question import ComparisonSettings
 from jmdp.errors import SettingsError
 from jmdp.simulators import Simulator, Step, TabularSimulator, action_labels
-from jmdp.simulators.rollouts import episodes
+from jmdp.simulators.rollouts.python_engine import paired_draws
 from jmdp.simulators.starts import Starts
 from jmdp.statistics.means import Sampling, Strata, looks, mean_of
 
@@ -125,7 +125,7 @@ def test_all_simulators_take_the_same_starts(kind, coupling, given):
     assert question.compiled == (kind != "stepped")
     expected = starts_of(given).in_shares(4, 0, 200)
     for first, count in ((0, 200), (13, 60)):
-        draws = episodes.paired_episodes(question.simulator, question.plan, first, count)
+        draws = paired_draws(question.simulator, question.plan, first, count)
         assert (draws.starts == expected[first : first + count, None]).all()
         if kind in ("arrays", "jax"):  # what was earned is from this start
             assert (np.floor(draws.returns[:, 0] + 1e-6) == draws.starts[:, 0]).all()

@@ -250,7 +250,7 @@ BUGS = [
     Bug("variances within starts have n − 1 degrees of freedom", "Strata.centred",
         instead("stdtrit(freedom, error / 2)", "stdtrit(n - 1, error / 2)"),
         STRATIFIED + "test_one_noisy_start_with_three_samples_is_covered"),
-    Bug("starts in shares are drawn at random", "EpisodePlan.start_numbers", never("self.stratify"),
+    Bug("starts in shares are drawn at random", "BranchPlan.start_numbers", never("self.stratify"),
         STRATIFIED + "test_all_simulators_take_the_same_starts"),
     # Held-out records.
     Bug("a verdict ignores the interval of the gain", "Judgement.of", instead("gain.low > ROUNDING", "gain > ROUNDING"),

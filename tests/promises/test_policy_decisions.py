@@ -143,7 +143,7 @@ def test_a_loss_of_sharing_is_caught_here_too():
     model, pair, _, variance = problem(3)
     asked = question(model, pair, 0, 200_000)
     plans = [asked.plan, replace(asked.plan, coupling=jmdp.Synchronous())]
-    found = [asked.simulator.compiled_episodes(plan)(0, 200_000).returns for plan in plans]
+    found = [asked.simulator.program(plan)(0, 200_000).returns for plan in plans]
     errors = []
     for returns in found:
         gaps = returns[:, 1] - returns[:, 0]

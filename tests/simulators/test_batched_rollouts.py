@@ -10,10 +10,10 @@ from jmdp.errors import LabelError, PolicyError, SimulatorError
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.policy import TabularPolicy
 from jmdp.simulators import Simulator, Step, action_labels
-from jmdp.simulators.rollouts.batched_rollouts import batched_draws
-from jmdp.simulators.rollouts.draws import Draws
-from jmdp.simulators.rollouts.episodes import EpisodeDraws, EpisodePlan, paired_episodes
-from jmdp.simulators.rollouts.rollouts import RolloutPlan, paired_draws
+from jmdp.simulators.rollouts.array_engine import batched_program
+from jmdp.simulators.rollouts.draws import Draws, EpisodeDraws
+from jmdp.simulators.rollouts.plan import BranchPlan
+from jmdp.simulators.rollouts.python_engine import paired_draws
 from jmdp.simulators.starts import Starts
 from jmdp.testing import check_simulator
 
@@ -95,10 +95,10 @@ def case(request):
     return CASES[request.param]
 
 
-def plan_of(simulator, state, coupling, **other):
+def plan_of(simulator, policy, state, coupling, **other):
     actions = list(range(simulator.actions.size))
     given = {"actions": actions, "discount": 0.9, "horizon": 12, "seed": 4} | other
-    return RolloutPlan(state=state, coupling=coupling, **given)
+    return BranchPlan.of_actions(as_policy(policy, simulator.actions), state=state, coupling=coupling, **given)
 
 
 def assert_equal(one, other):
@@ -112,30 +112,28 @@ def assert_equal(one, other):
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=str)
 def test_rollouts_are_those_step_by_step(case, coupling):
     simulator, state, policy = case
-    actor, plan = as_policy(policy, simulator.actions), plan_of(simulator, state, coupling)
-    alone = Draws.joined([paired_draws(simulator, actor, plan, sample, 1) for sample in range(5, 30)])
-    assert batched_draws(simulator, actor, plan) is not None
-    assert_equal(paired_draws(simulator, actor, plan, 5, 25), alone)
+    plan = plan_of(simulator, policy, state, coupling)
+    alone = Draws.joined([paired_draws(simulator, plan, sample, 1) for sample in range(5, 30)])
+    assert batched_program(simulator, plan) is not None
+    assert_equal(paired_draws(simulator, plan, 5, 25), alone)
 
 
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=str)
 @pytest.mark.parametrize("discount", [1.0, 0.9])
 def test_some_of_the_actions_in_any_order_and_twice(coupling, discount):
-    actor = as_policy("uniform", INVENTORY.actions)
     some = {"actions": [3, 1, 3, 0], "branches": (9, 0, 3, 5), "alternatives": 10, "discount": discount}
-    plan = plan_of(INVENTORY, (2, 1), coupling, **some)
-    alone = Draws.joined([paired_draws(INVENTORY, actor, plan, sample, 1) for sample in range(20)])
-    assert_equal(paired_draws(INVENTORY, actor, plan, 0, 20), alone)
+    plan = plan_of(INVENTORY, "uniform", (2, 1), coupling, **some)
+    alone = Draws.joined([paired_draws(INVENTORY, plan, sample, 1) for sample in range(20)])
+    assert_equal(paired_draws(INVENTORY, plan, 0, 20), alone)
 
 
 def test_samples_are_the_same_in_any_parts():
     simulator, state, policy = CASES["drift, softmax"]
-    actor = as_policy(policy, simulator.actions)
     coupling = jmdp.Local()
-    whole = paired_draws(simulator, actor, plan_of(simulator, state, coupling), 0, 300)
-    plan = plan_of(simulator, state, coupling)
+    whole = paired_draws(simulator, plan_of(simulator, policy, state, coupling), 0, 300)
+    plan = plan_of(simulator, policy, state, coupling)
     cuts = [(0, 64), (64, 32), (96, 24), (0, 10), (120, 60), (180, 2), (182, 118)]  # in order, again, and onwards
-    parts = {cut: paired_draws(simulator, actor, plan, *cut) for cut in cuts}
+    parts = {cut: paired_draws(simulator, plan, *cut) for cut in cuts}
     for (first, count), part in parts.items():
         np.testing.assert_array_equal(part.returns, whole.returns[first : first + count])
         np.testing.assert_array_equal(part.gains, whole.gains[first : first + count])
@@ -145,10 +143,9 @@ def test_samples_are_the_same_in_any_parts():
 
 def test_blocks_do_not_matter(monkeypatch):
     simulator, state, policy = CASES["queue, some random"]
-    actor = as_policy(policy, simulator.actions)
-    whole = paired_draws(simulator, actor, plan_of(simulator, state, jmdp.Synchronous()), 0, 50)
-    monkeypatch.setattr("jmdp.simulators.rollouts.batched_rollouts.WALKERS", 14)
-    assert_equal(paired_draws(simulator, actor, plan_of(simulator, state, jmdp.Synchronous()), 0, 50), whole)
+    whole = paired_draws(simulator, plan_of(simulator, policy, state, jmdp.Synchronous()), 0, 50)
+    monkeypatch.setattr("jmdp.simulators.rollouts.array_engine.WALKERS", 14)
+    assert_equal(paired_draws(simulator, plan_of(simulator, policy, state, jmdp.Synchronous()), 0, 50), whole)
 
 
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=str)
@@ -157,7 +154,7 @@ def test_blocks_do_not_matter(monkeypatch):
 def test_episodes_are_those_step_by_step(coupling, starts, fresh):
     states = {"own": None, "one": [np.zeros(2)], "three": [np.array([x, 0.0]) for x in (-1.0, 0.0, 0.5)]}[starts]
     simulator, policies = Drift(), [random_rule, "uniform", lambda seen: int(seen[0] > 0)]
-    plan = EpisodePlan(
+    plan = BranchPlan(
         starts=Starts.of(states, simulator),
         actors=[as_policy(policy, simulator.actions) for policy in policies],
         coupling=coupling,
@@ -168,8 +165,8 @@ def test_episodes_are_those_step_by_step(coupling, starts, fresh):
         branches=(4, 0, 2),
         alternatives=5,
     )
-    alone = EpisodeDraws.joined([paired_episodes(simulator, plan, sample, 1) for sample in range(3, 20)])
-    together = paired_episodes(simulator, plan, 3, 17)
+    alone = EpisodeDraws.joined([paired_draws(simulator, plan, sample, 1) for sample in range(3, 20)])
+    together = paired_draws(simulator, plan, 3, 17)
     assert_equal(together, alone)
     assert together.paired == alone.paired
 
@@ -201,10 +198,9 @@ def test_observations_other_than_states():
             return round(float(state[0]), 1)
 
     simulator = Partial()
-    actor = as_policy(lambda seen: int(seen > 0), simulator.actions)
-    plan = plan_of(simulator, np.zeros(2), jmdp.Synchronous())
-    alone = Draws.joined([paired_draws(simulator, actor, plan, sample, 1) for sample in range(12)])
-    assert_equal(paired_draws(simulator, actor, plan, 0, 12), alone)
+    plan = plan_of(simulator, lambda seen: int(seen > 0), np.zeros(2), jmdp.Synchronous())
+    alone = Draws.joined([paired_draws(simulator, plan, sample, 1) for sample in range(12)])
+    assert_equal(paired_draws(simulator, plan, 0, 12), alone)
 
 
 def broken(**methods):
@@ -225,18 +221,18 @@ def broken(**methods):
 )
 def test_wrong_outcomes_are_refused(outcome, message):
     simulator = broken(step_many=lambda self, states, actions, shocks: outcome(len(states)))
-    plan = plan_of(simulator, 2, jmdp.Synchronous())
+    plan = plan_of(simulator, "uniform", 2, jmdp.Synchronous())
     with pytest.raises(SimulatorError, match=message):
-        paired_draws(simulator, as_policy("uniform", simulator.actions), plan, 0, 8)
+        paired_draws(simulator, plan, 0, 8)
 
 
 def test_states_that_are_not_numbers_are_refused():
-    plan = plan_of(Level(), "start", jmdp.Synchronous())
+    plan = plan_of(Level(), "uniform", "start", jmdp.Synchronous())
     with pytest.raises(SimulatorError, match="has the state 'start'"):
-        paired_draws(Level(), as_policy("uniform", Level.actions), plan, 0, 8)
+        paired_draws(Level(), plan, 0, 8)
     simulator = broken(digest=lambda self, state: b"%d" % (state // 2))
     with pytest.raises(SimulatorError, match="defines step_many and defines digest"):
-        paired_draws(simulator, as_policy("uniform", Level.actions), plan_of(simulator, 2, jmdp.Synchronous()), 0, 8)
+        paired_draws(simulator, plan_of(simulator, "uniform", 2, jmdp.Synchronous()), 0, 8)
 
 
 @pytest.mark.parametrize(
@@ -269,14 +265,13 @@ def test_a_difference_in_rare_states_is_found_when_samples_are_repeated():
 def test_policies_that_depend_on_other_observations_are_refused_or_called_one_by_one():
     """A function whose values for an array differ from its values for the rows."""
     simulator = Drift()
-    plan = plan_of(simulator, np.zeros(2), jmdp.Synchronous())
 
     def ranked(seen):
         return np.argsort(np.argsort(seen[..., 0])) % 3 if np.ndim(seen) > 1 else 0
 
-    actor = as_policy(ranked, simulator.actions)
-    alone = Draws.joined([paired_draws(simulator, actor, plan, sample, 1) for sample in range(12)])
-    assert_equal(paired_draws(simulator, actor, plan, 0, 12), alone)
+    plan = plan_of(simulator, ranked, np.zeros(2), jmdp.Synchronous())
+    alone = Draws.joined([paired_draws(simulator, plan, sample, 1) for sample in range(12)])
+    assert_equal(paired_draws(simulator, plan, 0, 12), alone)
 
     calls = []
 
@@ -284,13 +279,13 @@ def test_policies_that_depend_on_other_observations_are_refused_or_called_one_by
         calls.append(1)
         return np.full(len(seen), min(2, sum(calls) // 140)) if np.ndim(seen) > 1 else np.int64(0)
 
-    plan = plan_of(simulator, np.zeros(2), jmdp.Local(), horizon=60)
+    plan = plan_of(simulator, later, np.zeros(2), jmdp.Local(), horizon=60)
     with pytest.raises(PolicyError, match="in an array of many"):
-        paired_draws(simulator, as_policy(later, simulator.actions), plan, 0, 500)
+        paired_draws(simulator, plan, 0, 500)
 
 
 @pytest.mark.parametrize("action", [7, -1, np.full(4, 9), "left", np.ma.masked_array([0.5, 0.5], [True, False])])
 def test_invalid_actions_of_policies(action):
-    plan = plan_of(Level(), 2, jmdp.Synchronous())
+    plan = plan_of(Level(), lambda seen: action, 2, jmdp.Synchronous())
     with pytest.raises((LabelError, PolicyError)):
-        paired_draws(Level(), as_policy(lambda seen: action, Level.actions), plan, 0, 8)
+        paired_draws(Level(), plan, 0, 8)

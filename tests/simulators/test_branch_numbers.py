@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -11,8 +9,8 @@ import jmdp
 from jmdp.methods.monte_carlo.samples import CompiledTable
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators import Simulator, Step, TabularSimulator, action_labels
-from jmdp.simulators.rollouts.episodes import EpisodePlan, paired_episodes
-from jmdp.simulators.rollouts.rollouts import RolloutPlan, paired_draws
+from jmdp.simulators.rollouts.plan import BranchPlan
+from jmdp.simulators.rollouts.python_engine import paired_draws
 from jmdp.simulators.starts import Starts
 from sample_models import COUPLINGS
 
@@ -20,17 +18,17 @@ GRID = jmdp.worlds.windy_gridworld(3, 3)
 SETTINGS = {"discount": 0.9, "horizon": 9, "seed": 5}
 
 
-def episode_plan(simulator, policies, coupling, starts) -> EpisodePlan:
+def episode_plan(simulator, policies, coupling, starts) -> BranchPlan:
     actors = [as_policy(policy, simulator.actions) for policy in policies]
-    return EpisodePlan(starts=Starts.of(starts, simulator), actors=actors, coupling=coupling, **SETTINGS)
+    return BranchPlan(starts=Starts.of(starts, simulator), actors=actors, coupling=coupling, **SETTINGS)
 
 
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
 def test_episodes_of_a_subset_are_the_same(coupling):
     simulator = TabularSimulator(GRID.model)
     plan = episode_plan(simulator, [GRID.policies["uniform"]] * 3, coupling, [4, 5])
-    some = replace(plan, actors=plan.actors[:0:-1], branches=(2, 1))
-    whole, drawn = (paired_episodes(simulator, one, 3, 20) for one in (plan, some))
+    some = plan.some([2, 1])
+    whole, drawn = (paired_draws(simulator, one, 3, 20) for one in (plan, some))
     assert np.array_equal(drawn.returns, whole.returns[:, [2, 1]])
     assert np.array_equal(drawn.starts, whole.starts[:, [2, 1]])
 
@@ -38,14 +36,14 @@ def test_episodes_of_a_subset_are_the_same(coupling):
 def test_rows_of_a_table_never_repeat_the_random_numbers_of_another_subset():
     """The first two of three are drawn by another generator than three, though their numbers are 0 and 1."""
     simulator, actor = CompiledTable(GRID.model), as_policy(GRID.policies["uniform"], GRID.model.actions)
-    plan = RolloutPlan(state=4, actions=[0, 1, 2], coupling=jmdp.Local(), **SETTINGS)
-    two = replace(plan, actions=[0, 1], branches=(0, 1))
-    alone = RolloutPlan(state=4, actions=[0, 1], coupling=jmdp.Local(), **SETTINGS)
+    plan = BranchPlan.of_actions(actor, state=4, actions=[0, 1, 2], coupling=jmdp.Local(), **SETTINGS)
+    two = plan.some([0, 1])
+    alone = BranchPlan.of_actions(actor, state=4, actions=[0, 1], coupling=jmdp.Local(), **SETTINGS)
     assert (plan.subset, alone.subset, len(two.subset)) == (b"", b"", 16)
-    drawn, whole = (paired_draws(simulator, actor, one, 0, 64).returns for one in (two, plan))
+    drawn, whole = (paired_draws(simulator, one, 0, 64).returns for one in (two, plan))
     assert not np.array_equal(drawn[0], whole[0, :2])
-    assert not np.array_equal(drawn, paired_draws(simulator, actor, alone, 0, 64).returns)
-    part = paired_draws(simulator, actor, two, 10, 20).returns
+    assert not np.array_equal(drawn, paired_draws(simulator, alone, 0, 64).returns)
+    part = paired_draws(simulator, two, 10, 20).returns
     assert np.array_equal(part, drawn[10:30])
 
 
@@ -67,4 +65,4 @@ def test_episodes_say_whether_randomness_was_used():
     for policies, starts, drew in [(settled, [0], False), (settled, [0, 1], True), (settled, None, True),
                                    (random, [0], True)]:  # fmt: skip
         plan = episode_plan(simulator, policies, jmdp.Synchronous(), starts)
-        assert paired_episodes(simulator, plan, 0, 5).drew == drew
+        assert paired_draws(simulator, plan, 0, 5).drew == drew

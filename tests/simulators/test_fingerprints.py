@@ -13,7 +13,8 @@ import jmdp
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators import FunctionSimulator
 from jmdp.simulators.digests import differ_at_a_glance, digest_of, equal_values, fingerprint_of, fingerprints
-from jmdp.simulators.rollouts.rollouts import RolloutPlan, paired_draws
+from jmdp.simulators.rollouts.plan import BranchPlan
+from jmdp.simulators.rollouts.python_engine import paired_draws
 from reference.rollouts import paired_branches
 from sample_models import COUPLINGS
 
@@ -146,8 +147,8 @@ def test_equal_states_of_all_kinds_merge(kind, coupling):
     )
     actor = as_policy(lambda s: np.array([0.5, 0.5]), simulator.actions)
     settings = {"discount": 0.9, "horizon": 8, "seed": 3}
-    plan = RolloutPlan(state=STATES[kind](0, 0), actions=[0, 1], coupling=coupling, **settings)
-    fast = paired_draws(simulator, actor, plan, 0, 12)
+    plan = BranchPlan.of_actions(actor, state=STATES[kind](0, 0), actions=[0, 1], coupling=coupling, **settings)
+    fast = paired_draws(simulator, plan, 0, 12)
     slow = paired_branches(simulator, plan.state, [0, 1], actor, coupling, **settings, first=0, count=12)
     assert [[branch.value for branch in row] for row in slow] == fast.returns.tolist()
     assert fast.drew
@@ -161,6 +162,9 @@ def test_true_is_not_one():
     simulator = FunctionSimulator(
         lambda s, a, u: 1.0 if s is True else 0.0, lambda s, a, u: s if s != 0 else (True if a else 1), 2, start=0
     )
-    plan = RolloutPlan(state=0, actions=[0, 1], coupling=jmdp.Synchronous(), discount=1.0, horizon=4, seed=0)
-    drawn = paired_draws(simulator, as_policy(lambda s: 0, simulator.actions), plan, 0, 2)
+    actor = as_policy(lambda s: 0, simulator.actions)
+    plan = BranchPlan.of_actions(
+        actor, state=0, actions=[0, 1], coupling=jmdp.Synchronous(), discount=1.0, horizon=4, seed=0
+    )
+    drawn = paired_draws(simulator, plan, 0, 2)
     assert drawn.returns.tolist() == [[0.0, 3.0]] * 2

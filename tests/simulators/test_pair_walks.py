@@ -15,7 +15,8 @@ from jmdp.models.actors.actor import Actor
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators import FunctionSimulator, TabularSimulator
 from jmdp.simulators.rollouts.pair_walks import PairedRollouts, PairWalks, WalkPlan
-from jmdp.simulators.rollouts.rollouts import LockstepRollouts, RolloutPlan
+from jmdp.simulators.rollouts.plan import BranchPlan
+from jmdp.simulators.rollouts.python_engine import LockstepRollouts
 from jmdp.simulators.simulator import Simulator, Step
 from reference import walks
 from sample_models import COUPLINGS
@@ -118,11 +119,17 @@ def test_met_and_earned_as_in_paired_rollouts(coupling):
     for number in range(4):
         found = plan.walk(TABLE, UNIFORM, coupling, 2, number)
         root, pair = Shock.of_sample(2, number), found.action[0, 0].tolist()
-        asked = RolloutPlan(
-            state=TABLE.start(root), actions=pair, coupling=coupling, discount=discount, horizon=plan.length, seed=0
+        asked = BranchPlan.of_actions(
+            UNIFORM,
+            state=TABLE.start(root),
+            actions=pair,
+            coupling=coupling,
+            discount=discount,
+            horizon=plan.length,
+            seed=0,
         )
         roots = [root.derived(b"walk", i) for i in range(plan.repeats)]
-        drawn = LockstepRollouts(TABLE, UNIFORM, asked, roots).run()
+        drawn = LockstepRollouts(TABLE, asked, roots).run()
         for n in range(plan.repeats):
             returns, weight = [0.0, 0.0], 1.0
             for earned in found.reward[n].tolist():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,8 @@ from jmdp.models.actors.actor import Actor
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators import FunctionSimulator, TabularSimulator
 from jmdp.simulators.rollouts.draws import ENDED
-from jmdp.simulators.rollouts.rollouts import RolloutPlan, paired_draws
+from jmdp.simulators.rollouts.plan import BranchPlan
+from jmdp.simulators.rollouts.python_engine import paired_draws
 from jmdp.simulators.simulator import Simulator, Step
 from reference.rollouts import paired_branches
 from sample_models import COUPLINGS
@@ -24,8 +24,8 @@ GRID = jmdp.worlds.windy_gridworld(3, 3, blown_reward=-0.5)
 
 
 def drawn_by_plan(simulator, state, actions, actor, coupling, *, first, count, **settings):
-    plan = RolloutPlan(state=state, actions=actions, coupling=coupling, **settings)
-    return paired_draws(simulator, actor, plan, first, count)
+    plan = BranchPlan.of_actions(actor, state=state, actions=actions, coupling=coupling, **settings)
+    return paired_draws(simulator, plan, first, count)
 
 
 def frozen_lake() -> Simulator:
@@ -219,13 +219,13 @@ def test_a_subset_keeps_its_numbers(name, coupling):
     """Keys use the original numbers, in any order; a branch that never meets those left out keeps its returns."""
     simulator, state, _, actor = problem(name)
     settings = {"discount": 0.9, "horizon": 9, "seed": 5}
-    plan = RolloutPlan(state=state, actions=[0, 1, 2], coupling=coupling, **settings)
-    some = replace(plan, actions=[2, 1], branches=(2, 1))
+    plan = BranchPlan.of_actions(actor, state=state, actions=[0, 1, 2], coupling=coupling, **settings)
+    some = plan.some([2, 1])
     assert (plan.branches, some.branches, plan.alternatives, some.alternatives) == ((0, 1, 2), (2, 1), 3, 3)
-    fast = paired_draws(simulator, actor, some, 4, 20)
+    fast = paired_draws(simulator, some, 4, 20)
     slow = paired_branches(simulator, state, [2, 1], actor, coupling, **settings, first=4, count=20, numbers=(2, 1))
     assert [[branch.value for branch in row] for row in slow] == fast.returns.tolist()
-    whole = paired_draws(simulator, actor, plan, 4, 20).returns[:, [2, 1]]
+    whole = paired_draws(simulator, plan, 4, 20).returns[:, [2, 1]]
     if not coupling.shared_in_a_state or coupling == jmdp.Synchronous("shared"):
         assert np.array_equal(fast.returns, whole)
 
@@ -233,8 +233,10 @@ def test_a_subset_keeps_its_numbers(name, coupling):
 def test_equal_actions_are_one_branch():
     simulator, state, _, actor = problem("table")
     for coupling in COUPLINGS:
-        plan = RolloutPlan(state=state, actions=[1, np.int64(1), 0], coupling=coupling, discount=0.9, horizon=9, seed=2)
-        drawn = paired_draws(simulator, actor, plan, 0, 30)
+        plan = BranchPlan.of_actions(
+            actor, state=state, actions=[1, np.int64(1), 0], coupling=coupling, discount=0.9, horizon=9, seed=2
+        )
+        drawn = paired_draws(simulator, plan, 0, 30)
         assert np.array_equal(drawn.returns[:, 0], drawn.returns[:, 1]) == coupling.shared_in_a_state
 
 
@@ -244,8 +246,9 @@ def test_whether_randomness_was_used():
 
     def drew(luck, policy) -> bool:
         simulator = FunctionSimulator(lambda s, a, u: 1.0, lambda s, a, u: s + a, 2, luck=luck, start=0)
-        plan = RolloutPlan(state=0, actions=[0, 1], **settings)
-        return paired_draws(simulator, as_policy(policy, simulator.actions), plan, 0, 3).drew
+        actor = as_policy(policy, simulator.actions)
+        plan = BranchPlan.of_actions(actor, state=0, actions=[0, 1], **settings)
+        return paired_draws(simulator, plan, 0, 3).drew
 
     assert drew(None, lambda s: 0)  # the uniform number is drawn, though the functions do not use it
 
@@ -257,7 +260,7 @@ def test_whether_randomness_was_used():
                 shock.uniform()
             return Step(1.0, state + 1, False)
 
-    simulator, plan = Settled(), RolloutPlan(state=0, actions=[0, 1], **settings)
+    simulator = Settled()
     for until, policy, used in [
         (99, lambda s: 1, False),
         (3, lambda s: 1, True),
@@ -268,11 +271,15 @@ def test_whether_randomness_was_used():
         (99, "uniform", True),
     ]:
         simulator.until = until
-        assert paired_draws(simulator, as_policy(policy, simulator.actions), plan, 0, 3).drew == used
+        actor = as_policy(policy, simulator.actions)
+        plan = BranchPlan.of_actions(actor, state=0, actions=[0, 1], **settings)
+        assert paired_draws(simulator, plan, 0, 3).drew == used
 
 
 def test_memory_of_many_draws_is_small():
     simulator, state, _, actor = problem("drift")
-    plan = RolloutPlan(state=state, actions=[0, 1], coupling=jmdp.Local(), discount=0.9, horizon=3, seed=0)
-    drawn = paired_draws(simulator, actor, plan, 0, 50)
+    plan = BranchPlan.of_actions(
+        actor, state=state, actions=[0, 1], coupling=jmdp.Local(), discount=0.9, horizon=3, seed=0
+    )
+    drawn = paired_draws(simulator, plan, 0, 50)
     assert sum(array.nbytes for array in (drawn.returns, drawn.ends, drawn.gains)) <= 20 * drawn.returns.size

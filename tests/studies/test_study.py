@@ -18,8 +18,9 @@ import jmdp
 from jmdp.comparisons.answer import chosen
 from jmdp.errors import CouplingError, SettingsError, StudyError
 from jmdp.simulators import Simulator, Step, action_labels
-from jmdp.simulators.rollouts.batched_rollouts import joint_draws
-from jmdp.simulators.rollouts.rollouts import RolloutPlan, paired_draws
+from jmdp.simulators.rollouts.array_engine import joint_draws
+from jmdp.simulators.rollouts.plan import BranchPlan
+from jmdp.simulators.rollouts.python_engine import paired_draws
 from jmdp.studies.driver import rungs
 from jmdp.studies.parts import write_whole
 from jmdp.worlds import inventory, windy_gridworld
@@ -166,14 +167,14 @@ def test_p9_killed_workers_do_not_change_the_files(most, least, tmp_path, two_wo
 def test_rollouts_of_several_states_together_are_those_of_each(coupling):
     simulator, actor = INVENTORY.simulator, jmdp.as_policy(BASE_STOCK, INVENTORY.simulator.actions)
     plans = [
-        RolloutPlan(
-            state=(k,), actions=[5, 0, 2], branches=(5, 0, 2), alternatives=6, coupling=coupling, discount=0.9,
+        BranchPlan.of_actions(
+            actor, state=(k,), actions=[5, 0, 2], branches=(5, 0, 2), alternatives=6, coupling=coupling, discount=0.9,
             horizon=20, seed=100 + k,
         )
         for k in range(7)
     ]  # fmt: skip
-    for plan, joint in zip(plans, joint_draws(simulator, actor, plans, 5, 40), strict=True):
-        alone = paired_draws(simulator, actor, plan, 5, 40)
+    for plan, joint in zip(plans, joint_draws(simulator, plans, 5, 40), strict=True):
+        alone = paired_draws(simulator, plan, 5, 40)
         for name in ("returns", "ends", "gains"):
             np.testing.assert_array_equal(getattr(joint, name), getattr(alone, name))
         assert (joint.steps, joint.shared_steps, joint.drew) == (alone.steps, alone.shared_steps, alone.drew)

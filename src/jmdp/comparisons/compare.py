@@ -25,11 +25,11 @@ from jmdp.models.policy import is_one_policy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.simulators import as_simulator
 from jmdp.simulators.adapters.functions import TabularSimulator, table_of, table_state
-from jmdp.simulators.checking.sampling import check_before_sampling, check_repeatable, policy_draws
+from jmdp.simulators.checking.sampling import check_before_sampling, policy_draws
 from jmdp.simulators.digests import digest_of
 from jmdp.simulators.rollouts.draws import Draws
-from jmdp.simulators.rollouts.rollouts import RolloutPlan, paired_draws
-from jmdp.simulators.simulator import Simulator, candidate_actions
+from jmdp.simulators.rollouts.plan import BranchPlan
+from jmdp.simulators.simulator import candidate_actions
 from jmdp.statistics.assumptions import Assumptions
 from jmdp.statistics.selection import known_reward_bound
 
@@ -165,7 +165,8 @@ def action_question(
     reward_bound = known_reward_bound(simulator, [place], settings.assume.single().reward_bound)
     candidates, labels = candidate_actions(simulator.actions, actions)
     actor = as_policy(policy, simulator.actions, table=table_of(simulator))
-    plan = RolloutPlan(
+    plan = BranchPlan.of_actions(
+        actor,
         state=place,
         actions=candidates,
         coupling=settings.coupling,
@@ -180,30 +181,8 @@ def action_question(
         discount=gamma,
         horizon=horizon,
         reward_bound=reward_bound,
-        actor=actor,
         plan=plan,
     )
-
-
-@dataclass(frozen=True, eq=False)
-class ActionBlocks:
-    """Blocks of paired rollouts: a pure function of the plan and of the numbers of samples and actions."""
-
-    simulator: Simulator
-    policy: Actor
-    plan: RolloutPlan
-
-    def __getstate__(self) -> tuple[Any, ...]:
-        return self.simulator, self.policy, self.plan.packed(self.simulator.pack)
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        simulator, policy, plan = state
-        self.__init__(simulator, policy, plan.packed(simulator.unpack))  # type: ignore[misc]
-
-    def __call__(self, first: int, count: int, alternatives: tuple[int, ...], paired: bool) -> Draws:
-        """Samples first … first + count − 1 of some of the actions."""
-        plan = replace(self.plan, actions=[self.plan.actions[i] for i in alternatives], branches=alternatives)
-        return paired_draws(self.simulator, self.policy, plan, first, count)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -212,8 +191,16 @@ class ActionQuestion(SimulatorQuestion):
 
     verb = "compare"
 
-    actor: Actor
-    plan: RolloutPlan
+    @property
+    def actor(self) -> Actor:
+        """The policy after the first action."""
+        return self.plan.actors[0]
+
+    @property
+    def actions(self) -> Sequence[Any]:
+        """The actions that are compared."""
+        assert self.plan.actions is not None
+        return self.plan.actions
 
     def at(self, state: Any, seed: int) -> ActionQuestion:
         """The same question in another state, with another seed."""
@@ -221,7 +208,7 @@ class ActionQuestion(SimulatorQuestion):
             self,
             settings=replace(self.settings, seed=seed),
             reward_bound=known_reward_bound(self.simulator, [state], self.settings.assume.reward_bound),
-            plan=replace(self.plan, state=state, seed=seed),
+            plan=self.plan.at(state, seed),
         )
 
     def check_luck(self) -> None:
@@ -231,38 +218,23 @@ class ActionQuestion(SimulatorQuestion):
     @cached_property
     def uses_luck(self) -> bool:
         """Whether steps use their randomness."""
-        return check_before_sampling(self.simulator, self.plan.state, self.plan.actions, self.settings.coupling)
+        return check_before_sampling(self.simulator, self.plan.state, self.actions, self.settings.coupling)
 
     @cached_property
     def may_hide_luck(self) -> bool:
         """Whether hidden randomness could explain identical rollouts: not in a table, nor if the policy is random."""
         table = isinstance(self.simulator, TabularSimulator)
-        return not table and not policy_draws(self.simulator, self.plan.state, self.plan.actions[0], self.actor)
-
-    @cached_property
-    def work(self) -> ActionBlocks:
-        """Function that draws a block of samples."""
-        return ActionBlocks(self.simulator, self.actor, self.plan)
-
-    @cached_property
-    def compiled(self) -> bool:
-        """True if a compiled program draws the samples."""
-        return self.simulator.compiled_draws(self.actor, self.plan) is not None
-
-    def check(self, draws: Draws, late: bool) -> None:
-        """Raise if samples differ when they are drawn again."""
-        if self.repeats:
-            check_repeatable(draws, self.simulator, self.actor, self.plan, late=late)
+        return not table and not policy_draws(self.simulator, self.plan.state, self.actions[0], self.actor)
 
     def same(self) -> tuple[int, ...] | None:
         """Equal numbers for equal actions, and for actions with the same rows in a table."""
         if isinstance(self.simulator, TabularSimulator):
             model = self.simulator.model
-            s, at = model.states.position(self.plan.state), [model.actions.position(a) for a in self.plan.actions]
+            s, at = model.states.position(self.plan.state), [model.actions.position(a) for a in self.actions]
             possible = model.prob[s] > 0
             keys = [model.reward[s, possible, a].tobytes() + model.next_state[s, possible, a].tobytes() for a in at]
         else:
-            keys = [digest_of(action) for action in self.plan.actions]
+            keys = [digest_of(action) for action in self.actions]
         return tuple(map(keys.index, keys))
 
     def one_future(self, draws: Draws, decided: bool) -> bool:
@@ -272,7 +244,7 @@ class ActionQuestion(SimulatorQuestion):
     def result(self, common: dict[str, Any]) -> ActionComparison:
         """Build the result."""
         actions = self.simulator.actions
-        numbers = None if actions is None else tuple(self.plan.actions)
+        numbers = None if actions is None else tuple(self.actions)
         if actions is not None and actions.integers:
-            numbers = tuple(map(actions.label, self.plan.actions))
+            numbers = tuple(map(actions.label, self.actions))
         return ActionComparison(**common, policy=repr(self.actor), numbers=numbers)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Literal
 
 from jmdp.base.arrays import Floats
@@ -12,20 +11,19 @@ from jmdp.base.machine import interruptible
 from jmdp.base.settings import asks_for_seed, short
 from jmdp.comparisons.comparison import Comparison
 from jmdp.comparisons.policy_comparison import PolicyComparison
-from jmdp.comparisons.question import ComparisonSettings, SimulatorQuestion, alternative_names, same_objects
+from jmdp.comparisons.question import ComparisonSettings, PlanBlocks, SimulatorQuestion, alternative_names, same_objects
 from jmdp.comparisons.sampling import answer
 from jmdp.distribute.pools import Pool
 from jmdp.errors import PolicyError, SettingsError
 from jmdp.methods.monte_carlo.monte_carlo import MonteCarlo, rollout_horizon
 from jmdp.methods.monte_carlo.samples import compiled
 from jmdp.models.actors.as_policy import as_policy
-from jmdp.models.coupling import Coupling, Independent, Synchronous
+from jmdp.models.coupling import Coupling, Synchronous
 from jmdp.models.discount import problem_discount
 from jmdp.simulators import episode_simulator
 from jmdp.simulators.adapters.functions import TabularSimulator, table_of
-from jmdp.simulators.checking.sampling import check_episodes
-from jmdp.simulators.rollouts.draws import Draws
-from jmdp.simulators.rollouts.episodes import EpisodeDraws, EpisodePlan, LuckProbe, LuckSource, paired_episodes
+from jmdp.simulators.rollouts.draws import Draws, EpisodeDraws, LuckProbe
+from jmdp.simulators.rollouts.plan import BranchPlan, LuckSource
 from jmdp.simulators.simulator import Simulator
 from jmdp.simulators.starts import Starts
 from jmdp.statistics.assumptions import Assumptions
@@ -168,7 +166,7 @@ def policy_question(
         raise SettingsError(
             "stratify is True, but the simulator draws its own starts. Give them: starts=[…], or {state: probability}."
         )
-    plan = EpisodePlan(
+    plan = BranchPlan(
         starts=begin,
         actors=[_actor(labels.name(i), policy, simulator) for i, policy in enumerate(policies.values())],
         coupling=coupling,
@@ -206,36 +204,12 @@ def _actor(name: str, policy: Any, simulator: Simulator) -> Any:
         raise PolicyError(f"Policy {short(name)}: {error}") from error
 
 
-@dataclass(frozen=True, eq=False)
-class PolicyBlocks:
-    """Blocks of paired episodes: a pure function of the plan and of the numbers of samples and policies."""
-
-    simulator: Simulator
-    plan: EpisodePlan
-
-    def __getstate__(self) -> tuple[Any, ...]:
-        return self.simulator, self.plan.packed(self.simulator.pack)
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        simulator, plan = state
-        self.__init__(simulator, plan.packed(simulator.unpack))  # type: ignore[misc]
-
-    def __call__(self, first: int, count: int, alternatives: tuple[int, ...], paired: bool) -> EpisodeDraws:
-        """Samples first … first + count − 1 of some of the policies, under the requested coupling if `paired`."""
-        actors = [self.plan.actors[i] for i in alternatives]
-        plan = replace(self.plan, actors=actors, branches=alternatives)
-        if paired:
-            return paired_episodes(self.simulator, plan, first, count)
-        return replace(paired_episodes(self.simulator, replace(plan, coupling=Independent()), first, count), paired=0)
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PolicyQuestion(SimulatorQuestion):
     """Comparison of policies over whole episodes."""
 
     verb = "compare policies"
 
-    plan: EpisodePlan
     policies: list[Any]  # as given
 
     def at(self, state: Any, seed: int) -> PolicyQuestion:
@@ -260,22 +234,6 @@ class PolicyQuestion(SimulatorQuestion):
     def shares(self) -> Floats | None:
         """Probabilities of the starts, if they are drawn in proportion to them."""
         return self.plan.starts.probabilities if self.plan.stratify else None
-
-    @cached_property
-    def work(self) -> PolicyBlocks:
-        """Function that draws a block of samples."""
-        return PolicyBlocks(self.simulator, self.plan)
-
-    @cached_property
-    def compiled(self) -> bool:
-        """True if a compiled program draws the samples."""
-        return self.simulator.compiled_episodes(self.plan) is not None
-
-    def check(self, draws: Draws, late: bool) -> None:
-        """Raise if samples differ when they are drawn again."""
-        assert isinstance(draws, EpisodeDraws)
-        if self.repeats:
-            check_episodes(draws, self.simulator, self.plan, late=late)
 
     def same(self) -> tuple[int, ...] | None:
         """Equal numbers for policies that are the same object, or the same table."""
@@ -308,7 +266,7 @@ class PolicyQuestion(SimulatorQuestion):
             kinds.append(frozenset({"policies"}))
         everyone, again = tuple(range(self.labels.size)), []
         for fresh in kinds:
-            work = PolicyBlocks(self.simulator, replace(self.plan, fresh=fresh))
+            work = PlanBlocks(self.simulator, replace(self.plan, fresh=fresh))
             count = min(_RUN_AGAIN, past.paired)
             blocks = [(first, min(_A_BLOCK, count - first), everyone, True) for first in range(0, count, _A_BLOCK)]
             again.append(EpisodeDraws.joined(list(pool.ordered(work, blocks))))

@@ -24,7 +24,7 @@ from jmdp.results.certificate import Outcome
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.gap import Gap
 from jmdp.results.result import Tabulated, figure, forgotten
-from jmdp.simulators.rollouts.episodes import EpisodeDraws
+from jmdp.simulators.rollouts.draws import EpisodeDraws
 from jmdp.statistics.anytime import Unseen, unseen_chance
 from jmdp.statistics.planning import FEWEST, Plan, asked, planned
 from jmdp.statistics.sample_summary import SampleSummary

@@ -10,7 +10,7 @@ import numpy as np
 from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate
 from jmdp.base.rounding import significant
-from jmdp.simulators.rollouts.episodes import LuckProbe
+from jmdp.simulators.rollouts.draws import LuckProbe
 from jmdp.statistics.means import FEW, Sampling, differ_from_median
 
 _UNCOUNTED = 10**9

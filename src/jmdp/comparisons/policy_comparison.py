@@ -25,7 +25,7 @@ from jmdp.errors import LabelError, UnavailableError
 from jmdp.results.parts import VarianceSplit
 from jmdp.results.result import Tabulated, figure, forgotten, labelled_arrays
 from jmdp.results.text import lines, paragraphs
-from jmdp.simulators.rollouts.episodes import EpisodeDraws
+from jmdp.simulators.rollouts.draws import EpisodeDraws
 from jmdp.simulators.starts import Starts
 from jmdp.statistics.drawn_evaluation import DrawnSamples
 from jmdp.statistics.sample_summary import SampleSummary

@@ -22,10 +22,11 @@ from jmdp.distribute.process_pool import check_pool
 from jmdp.errors import CouplingError, LabelError, SettingsError
 from jmdp.methods.method import check_kind
 from jmdp.methods.monte_carlo.monte_carlo import LONGEST, MonteCarlo
-from jmdp.models.coupling import Coupling, Synchronous
-from jmdp.simulators.rollouts.draws import Draws
-from jmdp.simulators.rollouts.episodes import EpisodeDraws
-from jmdp.simulators.rollouts.rollouts import rollouts_at_once
+from jmdp.models.coupling import Coupling, Independent, Synchronous
+from jmdp.simulators.checking.sampling import check_repeatable
+from jmdp.simulators.rollouts.draws import Draws, EpisodeDraws
+from jmdp.simulators.rollouts.plan import BranchPlan
+from jmdp.simulators.rollouts.python_engine import paired_draws, rollouts_at_once
 from jmdp.simulators.simulator import Simulator
 from jmdp.statistics.assumptions import Assumptions, positive
 from jmdp.statistics.drawn_evaluation import DrawnSamples, SamplingState
@@ -286,11 +287,36 @@ class Question(ABC):
         return pairing_costs(past.returns, active.index(reference))
 
 
+@dataclass(frozen=True, eq=False)
+class PlanBlocks:
+    """Blocks of samples of a plan: a pure function of the plan and of the numbers of samples and branches."""
+
+    simulator: Simulator
+    plan: BranchPlan
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.simulator, self.plan.packed(self.simulator.pack)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        simulator, plan = state
+        self.__init__(simulator, plan.packed(simulator.unpack))  # type: ignore[misc]
+
+    def __call__(self, first: int, count: int, alternatives: tuple[int, ...], paired: bool) -> Draws:
+        """Samples first … first + count − 1 of some of the branches, under the coupling of the plan if `paired`."""
+        plan = self.plan.some(alternatives)
+        if paired:
+            return paired_draws(self.simulator, plan, first, count)
+        drawn = paired_draws(self.simulator, replace(plan, coupling=Independent()), first, count)
+        assert isinstance(drawn, EpisodeDraws)
+        return replace(drawn, paired=0)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SimulatorQuestion(Question):
     """A comparison that a simulator answers, of actions or of policies."""
 
     simulator: Simulator
+    plan: BranchPlan
     repeats: bool = True  # simulate some samples again, and raise if they differ
 
     def block_size(self, alternatives: int, seconds: float) -> int:
@@ -305,6 +331,21 @@ class SimulatorQuestion(Question):
     def checked(self) -> bool:
         """False if the simulator is not checked."""
         return self.simulator.check
+
+    @cached_property
+    def work(self) -> PlanBlocks:
+        """Function that draws a block of samples."""
+        return PlanBlocks(self.simulator, self.plan)
+
+    @cached_property
+    def compiled(self) -> bool:
+        """True if a compiled program draws the samples."""
+        return self.simulator.program(self.plan) is not None
+
+    def check(self, draws: Draws, late: bool) -> None:
+        """Raise if samples differ when they are drawn again."""
+        if self.repeats:
+            check_repeatable(draws, self.simulator, self.plan, late=late)
 
 
 def same_objects(objects: Sequence[Any]) -> tuple[int, ...]:

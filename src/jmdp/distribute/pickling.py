@@ -122,7 +122,7 @@ def _named(work: Any, error: Exception, dumps: Callable[..., bytes]) -> Settings
     return SettingsError(_SEND.format(f"{_described(part)}{where}", error_text(error)))
 
 
-_PLACES = {"actors": "policies"}
+_PLACES = {"actors": "policy"}
 """Names of parts in messages, where they differ from those in the code."""
 
 _DEEPEST = 6

@@ -30,8 +30,7 @@ from jmdp.comparisons.score_comparison import ScoreComparison
 from jmdp.errors import LabelError, SettingsError, SimulatorError, UnavailableError
 from jmdp.files.types import KINDS, Kind, WrongFieldError
 from jmdp.methods.monte_carlo import MonteCarlo
-from jmdp.simulators.rollouts.draws import Draws
-from jmdp.simulators.rollouts.episodes import EpisodeDraws
+from jmdp.simulators.rollouts.draws import Draws, EpisodeDraws
 from jmdp.simulators.rollouts.runs import RunDraws
 from jmdp.simulators.starts import Starts
 from jmdp.statistics.drawn_evaluation import DrawnSamples, SamplingState, Stage

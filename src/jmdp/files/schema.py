@@ -23,8 +23,7 @@ from jmdp.models.tabular import TabularJMDP, changed, with_read_labels
 from jmdp.results.calibration import Calibration
 from jmdp.results.certificate import Certificate
 from jmdp.results.result import EvaluationInput, LearningCurve
-from jmdp.simulators.rollouts.draws import Draws
-from jmdp.simulators.rollouts.episodes import EpisodeDraws, LuckProbe
+from jmdp.simulators.rollouts.draws import Draws, EpisodeDraws, LuckProbe
 from jmdp.statistics.assumptions import Assumptions
 from jmdp.statistics.drawn_evaluation import DrawnSamples, Stage
 from jmdp.statistics.means import Sampling

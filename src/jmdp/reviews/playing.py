@@ -24,8 +24,7 @@ from jmdp.reviews.values import Alternatives
 from jmdp.simulators import as_simulator
 from jmdp.simulators.adapters.functions import table_of
 from jmdp.simulators.adapters.gymnasium.gymnasium_simulator import GymnasiumSimulator
-from jmdp.simulators.rollouts.episodes import EpisodePlan
-from jmdp.simulators.rollouts.rollouts import enough_steps
+from jmdp.simulators.rollouts.plan import BranchPlan, enough_steps
 from jmdp.simulators.simulator import Simulator, candidate_actions
 from jmdp.simulators.starts import Starts
 
@@ -179,7 +178,7 @@ def _question(
     actor = follower
     if reference is not None:
         actor = as_policy(policy, simulator.actions, memory=True, table=table)
-    plan = EpisodePlan(
+    plan = BranchPlan(
         starts=Starts.of(starts, simulator, source),
         actors=[actor],
         coupling=Synchronous(policy_luck="shared"),

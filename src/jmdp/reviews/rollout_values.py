@@ -29,7 +29,8 @@ from jmdp.reviews.values import Point, Reference, ReturnSpreads, StepValues
 from jmdp.simulators.adapters.functions import TabularSimulator
 from jmdp.simulators.rollouts.draws import Draws
 from jmdp.simulators.rollouts.pair_walks import numbers_of
-from jmdp.simulators.rollouts.rollouts import RolloutPlan, paired_draws
+from jmdp.simulators.rollouts.plan import BranchPlan
+from jmdp.simulators.rollouts.python_engine import paired_draws
 from jmdp.simulators.simulator import finite_step
 
 _POLICY_DRAWS = 16
@@ -221,7 +222,8 @@ class Rollouts:
         actions, shares, drawn = self.reference.shares(point)
         if point.remaining == 0:
             return StepValues.ended(len(actions))
-        plan = RolloutPlan(
+        plan = BranchPlan.of_actions(
+            self.reference.actor,
             state=point.state,
             actions=actions,
             coupling=self._coupling,
@@ -244,12 +246,12 @@ class Rollouts:
                 return Local(policy_luck="shared")
         return shared
 
-    def _draws(self, plan: RolloutPlan) -> Draws:
-        simulator, actor = self.reference.simulator, self.reference.actor
-        first = paired_draws(simulator, actor, plan, 0, min(_FIRST, self.samples))
+    def _draws(self, plan: BranchPlan) -> Draws:
+        simulator = self.reference.simulator
+        first = paired_draws(simulator, plan, 0, min(_FIRST, self.samples))
         if not first.drew or self.samples <= _FIRST:
             return first
-        return Draws.joined([first, paired_draws(simulator, actor, plan, _FIRST, self.samples - _FIRST)])
+        return Draws.joined([first, paired_draws(simulator, plan, _FIRST, self.samples - _FIRST)])
 
 
 def summary(draws: Draws, mine: int, shares: Floats, drawn: int, confidence: float) -> StepValues:

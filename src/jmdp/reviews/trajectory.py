@@ -24,7 +24,8 @@ from jmdp.models.actors.actor import Actor
 from jmdp.reviews.values import Alternatives
 from jmdp.simulators.adapters.functions import table_of
 from jmdp.simulators.adapters.gymnasium.gymnasium_simulator import GymnasiumSimulator
-from jmdp.simulators.rollouts.episodes import EpisodePlan, add_policy_note
+from jmdp.simulators.rollouts.plan import BranchPlan
+from jmdp.simulators.rollouts.python_engine import add_policy_note
 from jmdp.simulators.simulator import Episode, Simulator, finite_step, note_step
 
 
@@ -183,7 +184,7 @@ class Player:
     """Plays episodes of one simulator with the keys of a plan."""
 
     simulator: Simulator
-    plan: EpisodePlan  # of one policy: starts, seed, discount and the largest number of steps
+    plan: BranchPlan  # of one policy: starts, seed, discount and the largest number of steps
 
     def start(self, episode: int) -> Any:
         """Start state of an episode."""

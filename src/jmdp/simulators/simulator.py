@@ -116,12 +116,13 @@ class Simulator(ABC):
         """Start state: the current one if the simulator has one, otherwise one drawn with this shock."""
         raise UnavailableError(f"{type(self).__name__} defines no start state. Give a state.")
 
-    def compiled_draws(self, actor: Any, plan: Any) -> Callable[[int, int], Draws] | None:
-        """Compiled program for samples (first, count) of a `RolloutPlan`; None if unavailable for this policy.
+    def program(self, plan: Any) -> Callable[[int, int], Draws] | None:
+        """Compiled program for samples (first, count) of a `BranchPlan`; None if there is none for its policies.
 
         By default the program uses `step_many`, if it is defined.
         """
-        program: Callable[[int, int], Draws] | None = _batched("rollouts").batched_draws(self, actor, plan)
+        engine = import_module("jmdp.simulators.rollouts.array_engine")  # by name, because it imports this module
+        program: Callable[[int, int], Draws] | None = engine.batched_program(self, plan)
         return program
 
     @property
@@ -143,14 +144,6 @@ class Simulator(ABC):
         `Episode.digest` will be called.
         """
         return SteppedEpisode(self, self.start(shock) if state is None else state)
-
-    def compiled_episodes(self, plan: Any) -> Callable[[int, int], Any] | None:
-        """Compiled program for samples (first, count) of an `EpisodePlan`; None if unavailable for these policies.
-
-        By default the program uses `step_many`, if it is defined.
-        """
-        program: Callable[[int, int], Any] | None = _batched("episodes").batched_episodes(self, plan)
-        return program
 
     def in_block(self, simulate: Callable[[], T]) -> T:
         """Result of a block of simulations, whose states may share what steps do not write to and end with it.
@@ -191,11 +184,6 @@ class Simulator(ABC):
 
 def _rebuilt(recipe: Callable[[], Simulator]) -> Simulator:
     return recipe()
-
-
-def _batched(name: str) -> Any:
-    """Module for rollouts or episodes as arrays, found by name because it imports this one."""
-    return import_module(f"jmdp.simulators.rollouts.batched_{name}")
 
 
 class Episode(ABC):

@@ -22,8 +22,7 @@ from jmdp.results.certificate import Certificate, Outcome
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.distribution import Distribution, GapDistribution
 from jmdp.results.parts import Distributions, MethodSettings, ReturnRanges
-from jmdp.simulators.rollouts.draws import ENDED, Draws
-from jmdp.simulators.rollouts.episodes import EpisodeDraws, LuckProbe
+from jmdp.simulators.rollouts.draws import ENDED, Draws, EpisodeDraws, LuckProbe
 from jmdp.simulators.rollouts.runs import RunDraws
 from jmdp.statistics.means import IntervalRule
 from jmdp.statistics.sample_moments import SampleMoments, sample_moments

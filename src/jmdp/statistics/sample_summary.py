@@ -16,8 +16,7 @@ from jmdp.base.labels import Labels
 from jmdp.models.coupling import Coupling
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.parts import MethodSettings
-from jmdp.simulators.rollouts.draws import Draws, is_exact_sum
-from jmdp.simulators.rollouts.episodes import EpisodeDraws
+from jmdp.simulators.rollouts.draws import Draws, EpisodeDraws, is_exact_sum
 from jmdp.statistics.anytime import with_largest_loss
 from jmdp.statistics.assumptions import Assumptions
 from jmdp.statistics.bounded_returns import BoundedReturns

@@ -189,12 +189,11 @@ def _simulated(
         if actions is not None:
             raise SettingsError("actions is given together with several policies. Give one policy to compare actions.")
         question = policy_question(simulator, policy, [first], discount, None, common)
-        question = replace(question, plan=replace(question.plan, starts=replace(question.plan.starts, states=())))
         said = ", ".join(map(repr, question.plan.actors))
     else:
         question = action_question(simulator, policy, first, actions, discount, common)
-        question = replace(question, plan=replace(question.plan, state=None))
         said = repr(question.actor)
+    question = replace(question, plan=replace(question.plan, starts=replace(question.plan.starts, states=())))
     columns = Columns("policy" if several else "action", points.coordinates)
     sizes = rungs(common.most)
     works: list[Work] = [

@@ -19,10 +19,10 @@ from jmdp.methods.reachable_pairs import ReachablePairs
 from jmdp.models.coupling import Coupling
 from jmdp.models.lazy import LazyJMDP
 from jmdp.results.certificate import Outcome
-from jmdp.simulators.rollouts.batched_rollouts import joint_draws
+from jmdp.simulators.rollouts.array_engine import joint_draws
 from jmdp.simulators.rollouts.batched_states import has_many_steps
 from jmdp.simulators.rollouts.draws import Draws
-from jmdp.simulators.rollouts.rollouts import RolloutPlan
+from jmdp.simulators.rollouts.plan import BranchPlan
 from jmdp.studies.parts import Columns, Finished
 from jmdp.studies.points import (
     Block,
@@ -156,10 +156,8 @@ class SimulatedWork(Work):
             if not groups:
                 return
             for (n, target, active, _), members in groups.items():
-                plans = [_plan(courses[at], active) for at in members]
-                question = self.question
-                assert isinstance(question, ActionQuestion)
-                drawn = attempt(joint_draws, question.simulator, question.actor, plans, n, target - n)
+                plans = [_plan(courses[at]).some(active) for at in members]
+                drawn = attempt(joint_draws, self.question.simulator, plans, n, target - n)
                 if isinstance(drawn, Failure):
                     return  # the states are simulated one by one, to find the one that fails
                 for at, draws in zip(members, drawn, strict=True):
@@ -207,10 +205,10 @@ def _same(state: Any) -> Any:
     return state
 
 
-def _plan(course: Course | Failure, active: tuple[int, ...]) -> RolloutPlan:
+def _plan(course: Course | Failure) -> BranchPlan:
     assert isinstance(course, Course)
-    plan: RolloutPlan = course.question.work.plan
-    return replace(plan, actions=[plan.actions[i] for i in active], branches=active)
+    plan: BranchPlan = course.question.work.plan
+    return plan
 
 
 def _drawn(course: Course) -> Draws:

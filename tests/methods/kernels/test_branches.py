@@ -20,7 +20,8 @@ from jmdp.methods.kernels.tables import Branches, BranchTables
 from jmdp.methods.monte_carlo.samples import CompiledTable
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators.adapters.functions import TabularSimulator
-from jmdp.simulators.rollouts.rollouts import RolloutPlan, paired_draws
+from jmdp.simulators.rollouts.plan import BranchPlan
+from jmdp.simulators.rollouts.python_engine import paired_draws
 from reference import branches as twin
 from reference.step_distributions import DRAWS, FALSE_ALARM, POWER, cases, expected, g_test
 from sample_models import COUPLINGS, random_problem
@@ -76,10 +77,9 @@ def test_p6_the_kernel_realises_the_coupling():
 
 
 def rolled_out(model, policy, coupling, state, actions, samples, horizon, first=0):
-    plan = RolloutPlan(
-        state=state, actions=actions, coupling=coupling, discount=model.discount, horizon=horizon, seed=3
-    )  # fmt: skip
-    return paired_draws(CompiledTable(model), as_policy(policy, model.actions), plan, first, samples)
+    actor, settings = as_policy(policy, model.actions), {"discount": model.discount, "horizon": horizon, "seed": 3}
+    plan = BranchPlan.of_actions(actor, state=state, actions=actions, coupling=coupling, **settings)
+    return paired_draws(CompiledTable(model), plan, first, samples)
 
 
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
@@ -104,10 +104,9 @@ def test_draws_are_those_of_the_python_rollouts_in_distribution(coupling):
     model, policy, n = world.model, world.policies["uniform"], 2048
     actor, simulator = as_policy(policy, model.actions), TabularSimulator(model)
     fast = rolled_out(model, policy, coupling, 0, range(4), n, 20)
-    plan = RolloutPlan(
-        state=0, actions=range(4), coupling=coupling, discount=model.discount, horizon=20, seed=4
-    )  # fmt: skip
-    slow = paired_draws(simulator, actor, plan, 0, n)
+    settings = {"discount": model.discount, "horizon": 20, "seed": 4}
+    plan = BranchPlan.of_actions(actor, state=0, actions=range(4), coupling=coupling, **settings)
+    slow = paired_draws(simulator, plan, 0, n)
     error = np.hypot(fast.returns.std(axis=0), slow.returns.std(axis=0)) / np.sqrt(n)
     assert (np.abs(fast.returns.mean(axis=0) - slow.returns.mean(axis=0)) <= 5 * error).all()
     products = [(one.returns - one.returns.mean(axis=0))[:, :1] * one.returns for one in (fast, slow)]

@@ -11,7 +11,7 @@ from jmdp import Independent, Local, Synchronous
 from jmdp.methods.kernels import branches as kernel
 from jmdp.methods.monte_carlo.samples import BLOCK, TableEpisodes
 from jmdp.simulators.adapters.functions import TabularSimulator
-from jmdp.simulators.rollouts.episodes import EpisodePlan
+from jmdp.simulators.rollouts.plan import BranchPlan
 from jmdp.simulators.starts import Starts
 from reference.episodes import episode_return, uniform
 
@@ -25,7 +25,7 @@ def example(coupling, fresh=frozenset()):
     reward = np.where(rng.random((S, K, A)) < 0.3, 0.0, rng.normal(size=(S, K, A)))
     model = jmdp.TabularJMDP(prob, reward, rng.integers(S, size=(S, K, A)), 0.9, terminal=np.arange(S) == 0)
     probs = [rng.dirichlet(np.ones(A), size=S) for _ in range(3)]
-    plan = EpisodePlan(
+    plan = BranchPlan(
         starts=Starts.of({1: 0.2, 3: 0.5, 5: 0.3}, TabularSimulator(model)),
         actors=[jmdp.as_policy(p, model.actions) for p in probs],
         coupling=coupling,

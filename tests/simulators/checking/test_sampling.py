@@ -14,14 +14,15 @@ import jmdp
 from jmdp.errors import PolicyError, SimulatorError
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators import FunctionSimulator, Simulator, Step, action_labels
-from jmdp.simulators.rollouts.rollouts import RolloutPlan, paired_draws
+from jmdp.simulators.rollouts.plan import BranchPlan
+from jmdp.simulators.rollouts.python_engine import paired_draws
 
 COUPLINGS = [jmdp.Local(), jmdp.Synchronous(), jmdp.Independent()]
 
 
 def drawn_by_plan(simulator, state, actions, actor, coupling, *, first, count, **settings):
-    plan = RolloutPlan(state=state, actions=actions, coupling=coupling, **settings)
-    return paired_draws(simulator, actor, plan, first, count)
+    plan = BranchPlan.of_actions(actor, state=state, actions=actions, coupling=coupling, **settings)
+    return paired_draws(simulator, plan, first, count)
 
 
 class Store(Simulator):

@@ -11,7 +11,8 @@ import jmdp
 from jmdp.base.luck import Shock
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators import GymnasiumSimulator
-from jmdp.simulators.rollouts.rollouts import RolloutPlan, paired_draws
+from jmdp.simulators.rollouts.plan import BranchPlan
+from jmdp.simulators.rollouts.python_engine import paired_draws
 
 gym = pytest.importorskip("gymnasium")
 NAMES = ["CartPole-v1", "FrozenLake-v1", "Acrobot-v1", "Taxi-v4", "Blackjack-v1"]
@@ -76,11 +77,12 @@ def test_rollouts_equal_plain_environments(name):
     env.reset(seed=3)
     simulator = GymnasiumSimulator(env)
     actions, horizon = list(range(simulator.actions.size)), 12
-    plan = RolloutPlan(
+    plan = BranchPlan.of_actions(
+        as_policy(lambda seen: 0, simulator.actions),
         state=simulator.start(Shock(bytes(16))), actions=actions, coupling=jmdp.Synchronous(), discount=1.0,
         horizon=horizon, seed=4,
     )  # fmt: skip
-    drawn = paired_draws(simulator, as_policy(lambda seen: 0, simulator.actions), plan, 0, 3)
+    drawn = paired_draws(simulator, plan, 0, 3)
     for n in range(3):
         for a in actions:
             twin, total, action, drew = copy.deepcopy(env), 0.0, a, False

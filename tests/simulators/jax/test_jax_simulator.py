@@ -19,7 +19,7 @@ import jmdp
 from jmdp.base.luck import Shock
 from jmdp.errors import PolicyError, SettingsError, SimulatorError
 from jmdp.simulators.rollouts.draws import ENDED
-from jmdp.simulators.rollouts.rollouts import RolloutPlan
+from jmdp.simulators.rollouts.plan import BranchPlan
 
 jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
@@ -38,7 +38,7 @@ COUPLINGS = [
 
 def jax_draws(simulator, state, actions, policy, coupling, *, count, first=0, **settings):
     actions = range(simulator.actions.size) if actions is None else actions
-    plan = RolloutPlan(state=state, actions=actions, coupling=coupling, **settings)
+    plan = BranchPlan.of_actions(None, state=state, actions=actions, coupling=coupling, **settings)
     return simulator.paired_draws(plan, policy, first, count)
 
 
@@ -233,8 +233,8 @@ def test_fewer_actions_are_not_compiled_again():
     simulator = JaxSimulator(step, 5, lanes=64)
 
     def draws(actions, count):
-        plan = RolloutPlan(
-            state=jnp.int32(0), actions=actions, coupling=jmdp.Synchronous(), discount=0.9, horizon=5, seed=0
+        plan = BranchPlan.of_actions(
+            None, state=jnp.int32(0), actions=actions, coupling=jmdp.Synchronous(), discount=0.9, horizon=5, seed=0
         )
         return simulator.paired_draws(plan, uniform, 0, count)
 
@@ -408,7 +408,7 @@ def test_samples_do_not_depend_on_how_many_are_drawn(tiny):
 POLE = """
 import jax, jax.numpy as jnp, jmdp
 from jmdp.simulators.adapters.jax.jax_simulator import JaxSimulator
-from jmdp.simulators.rollouts.rollouts import RolloutPlan
+from jmdp.simulators.rollouts.plan import BranchPlan
 def step(key, state, action):
     angle, speed = state
     speed = speed + 0.3 * jnp.sin(angle) + 0.2 * (action - 0.5) + 0.1 * jax.random.normal(key)
@@ -419,7 +419,8 @@ def policy(obs):
     lean = jax.nn.sigmoid(4 * (obs[0] + obs[1]))
     return jnp.stack([lean, 1 - lean])
 start = (jnp.float32(0.02), jnp.float32(0))
-plan = RolloutPlan(state=start, actions=range(2), coupling=jmdp.Local(), discount=0.99, horizon=40, seed=4)
+settings = {"discount": 0.99, "horizon": 40, "seed": 4}
+plan = BranchPlan.of_actions(None, state=start, actions=range(2), coupling=jmdp.Local(), **settings)
 drawn = simulator.paired_draws(plan, policy, 7, 200)
 """
 

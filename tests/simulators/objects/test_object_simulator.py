@@ -31,7 +31,8 @@ from jmdp.base.luck import Shock, Usage
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators import ObjectSimulator
 from jmdp.simulators.checking.probe import SavedGenerator
-from jmdp.simulators.rollouts.rollouts import RolloutPlan, paired_draws
+from jmdp.simulators.rollouts.plan import BranchPlan
+from jmdp.simulators.rollouts.python_engine import paired_draws
 
 pytestmark = pytest.mark.filterwarnings("ignore:ShopWithEntities.demand makes a generator of its own")
 
@@ -47,7 +48,8 @@ def simulator_of(kind, **settings):
 
 
 def returns(simulator, horizon=12, samples=8, coupling=jmdp.Synchronous()):  # noqa: B008 (immutable)
-    plan = RolloutPlan(
+    plan = BranchPlan.of_actions(
+        as_policy(up_to_six, simulator.actions),
         state=simulator.start(Shock.of_sample(0, 0)),
         actions=[0, 1, 2, 3],
         coupling=coupling,
@@ -55,7 +57,7 @@ def returns(simulator, horizon=12, samples=8, coupling=jmdp.Synchronous()):  # n
         horizon=horizon,
         seed=5,
     )
-    return paired_draws(simulator, as_policy(up_to_six, simulator.actions), plan, 0, samples).returns
+    return paired_draws(simulator, plan, 0, samples).returns
 
 
 def by_hand(kind, set_key, horizon=12, samples=8):

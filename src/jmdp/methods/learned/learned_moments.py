@@ -32,7 +32,7 @@ from jmdp.models.coupling import Coupling
 from jmdp.results.calibration import Calibration
 from jmdp.results.certificate import Outcome
 from jmdp.simulators.rollouts.pair_walks import paired_actions
-from jmdp.simulators.rollouts.rollouts import reference_steps
+from jmdp.simulators.rollouts.plan import reference_steps
 from jmdp.simulators.simulator import Simulator
 
 _HELD_OUT_ROLLOUTS = 8

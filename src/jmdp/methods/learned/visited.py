@@ -15,7 +15,8 @@ from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
 from jmdp.results.calibration import Calibration
 from jmdp.simulators.rollouts.pair_walks import numbers_of, states_of_episodes
-from jmdp.simulators.rollouts.rollouts import RolloutPlan, paired_draws
+from jmdp.simulators.rollouts.plan import BranchPlan
+from jmdp.simulators.rollouts.python_engine import paired_draws
 from jmdp.simulators.simulator import Simulator
 
 BLOCK = 8
@@ -92,7 +93,8 @@ class VisitPlan:
             actions = np.arange(A)
             if held_out and A > _MOST_COMPARED:
                 actions = np.sort(root.derived(b"actions", i).generator().permutation(A)[:_MOST_COMPARED])
-            plan = RolloutPlan(
+            plan = BranchPlan.of_actions(
+                self.actor,
                 state=state,
                 actions=actions.tolist(),
                 coupling=self.coupling,
@@ -102,7 +104,7 @@ class VisitPlan:
             )
             seen.append(np.array(numbers_of(self.simulator, self.simulator.observe(state))))
             compared.append(actions)
-            returns.append(paired_draws(self.simulator, self.actor, plan, first, rollouts).returns)
+            returns.append(paired_draws(self.simulator, plan, first, rollouts).returns)
         return VisitedStates(np.stack(seen), np.stack(compared), np.stack(returns))
 
 

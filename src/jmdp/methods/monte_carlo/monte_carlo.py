@@ -45,7 +45,8 @@ from jmdp.results.start import start_labels
 from jmdp.simulators.adapters.functions import TabularSimulator, table_of, table_state
 from jmdp.simulators.checking.sampling import check_before_sampling, check_repeatable
 from jmdp.simulators.rollouts.draws import Draws
-from jmdp.simulators.rollouts.rollouts import RolloutPlan, enough_steps, paired_draws, rollouts_at_once
+from jmdp.simulators.rollouts.plan import BranchPlan, enough_steps
+from jmdp.simulators.rollouts.python_engine import paired_draws, rollouts_at_once
 from jmdp.simulators.simulator import Simulator
 from jmdp.statistics.drawn_evaluation import SampledProblem, Stored, Within, drawn_evaluation
 from jmdp.statistics.means import IntervalRule
@@ -211,10 +212,11 @@ class MonteCarlo(Method[Evaluation]):
         else:
             states, names = [table_state(simulator, state) for state in self.states], names_of("state", self.states)
         bound = known_reward_bound(simulator, states, None)
-        plans = rollout_plans(simulator, states, coupling, discount, horizon, self.seed)
-        check_before_sampling(simulator, states[0], plans[0].actions, coupling)
-        drawn = self._drawn(simulator, actor, plans, progress)
-        check_repeatable(drawn[0], simulator, actor, plans[0])
+        settings = {"coupling": coupling, "discount": discount, "horizon": horizon}
+        plans = rollout_plans(actor, actions.size, states, self.seed, **settings)
+        check_before_sampling(simulator, states[0], range(actions.size), coupling)
+        drawn = self._drawn(simulator, plans, progress)
+        check_repeatable(drawn[0], simulator, plans[0])
         kept = replace(self, samples=len(drawn[0].returns))
         table = table_of(simulator)
         labels = Labels("state", len(states), tuple(names), integers=table is not None and table.states.integers)
@@ -231,19 +233,19 @@ class MonteCarlo(Method[Evaluation]):
             outcome=Outcome.SAMPLED if kept.samples == self.samples else Outcome.INTERRUPTED,
         )
 
-    def _drawn(self, simulator: Simulator, actor: Actor, plans: Sequence[RolloutPlan], progress: bool) -> list[Draws]:
+    def _drawn(self, simulator: Simulator, plans: Sequence[BranchPlan], progress: bool) -> list[Draws]:
         """Rollouts of each plan, by a compiled program if there is one, else in blocks by a pool of any size.
 
         After Ctrl-C these are the first n samples of every plan: rollouts are kept by their number, because those that
         happen to be finished would be the short ones.
         """
-        compiled = simulator.compiled_draws(actor, plans[0]) is not None
-        parts = self._parts(rollouts_at_once(simulator, len(plans[0].actions)), growing=compiled)
+        compiled = simulator.program(plans[0]) is not None
+        parts = self._parts(rollouts_at_once(simulator, len(plans[0].actors)), growing=compiled)
         found: list[list[Draws]] = []  # [parts][plans]
         with (
             pool_of(None if compiled else self.pool) as pool,
             closing(
-                pool.ordered(Blocks(simulator, actor, plans), ((i, *p) for p in parts for i in range(len(plans))))
+                pool.ordered(Blocks(simulator, plans), ((i, *p) for p in parts for i in range(len(plans))))
             ) as blocks,
             count_bar(type(self).__name__, progress, 0, self.samples) as report,
         ):
@@ -316,7 +318,8 @@ def gap_samples(
     refuse_large(f"{settings.samples:,} samples", 8.0 * settings.samples)
     if pair[0] == pair[1]:  # the same state and action have the same return
         return np.zeros(settings.samples)
-    plan = RolloutPlan(
+    plan = BranchPlan.of_actions(
+        as_policy(table, model.actions),
         state=state,
         actions=pair,
         coupling=coupling,
@@ -324,7 +327,7 @@ def gap_samples(
         horizon=length,
         seed=seed_of(settings.seed, state),
     )
-    returns = paired_draws(simulator, as_policy(table, model.actions), plan, 0, settings.samples).returns
+    returns = paired_draws(simulator, plan, 0, settings.samples).returns
     return np.asarray(returns[:, 0] - returns[:, 1])
 
 

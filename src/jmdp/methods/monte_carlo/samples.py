@@ -24,9 +24,9 @@ from jmdp.models.coupling import Coupling
 from jmdp.models.policy import Policies, TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.simulators.adapters.functions import TabularSimulator
-from jmdp.simulators.rollouts.draws import Draws, exact_gains
-from jmdp.simulators.rollouts.episodes import EpisodeDraws, EpisodePlan, paired_episodes
-from jmdp.simulators.rollouts.rollouts import RolloutPlan, paired_draws
+from jmdp.simulators.rollouts.draws import Draws, EpisodeDraws, exact_gains
+from jmdp.simulators.rollouts.plan import BranchPlan
+from jmdp.simulators.rollouts.python_engine import paired_draws
 from jmdp.simulators.simulator import Simulator
 from jmdp.simulators.starts import Starts
 
@@ -34,18 +34,14 @@ from jmdp.simulators.starts import Starts
 class CompiledTable(TabularSimulator):
     """Simulator of a scenario table, with compiled rollouts if the policy is a table too."""
 
-    def compiled_draws(self, actor: Actor, plan: RolloutPlan) -> Callable[[int, int], Draws] | None:
-        """Rollouts by the kernel, if the policy can be written as a table."""
+    def program(self, plan: BranchPlan) -> Callable[[int, int], Draws] | None:
+        """Samples by the kernels, if all policies can be written as tables."""
         S, _, A = self.model.shape
-        probabilities = actor.table(S, A)
-        return None if probabilities is None else _TableRollouts(self.model, TabularPolicy(probabilities), plan).draw
-
-    def compiled_episodes(self, plan: EpisodePlan) -> Callable[[int, int], EpisodeDraws] | None:
-        """Episodes by the kernel, if all policies can be written as tables."""
-        S, _, A = self.model.shape
-        tables = [actor.table(S, A) for actor in plan.actors]
+        tables = [actor.table(S, A) for actor in (plan.actors if plan.actions is None else plan.actors[:1])]
         known = [table for table in tables if table is not None]
-        return TableEpisodes(self.model, known, plan).draw if len(known) == len(tables) else None
+        if len(known) < len(tables):
+            return None
+        return (TableEpisodes if plan.actions is None else _TableRollouts)(self.model, known, plan).draw
 
 
 def compiled(simulator: Simulator) -> Simulator:
@@ -56,8 +52,9 @@ def compiled(simulator: Simulator) -> Simulator:
 class _TableRollouts:
     """Tables in the layout of the kernel."""
 
-    def __init__(self, model: TabularJMDP, policy: TabularPolicy, plan: RolloutPlan) -> None:
-        self._plan = plan
+    def __init__(self, model: TabularJMDP, policies: Sequence[Floats], plan: BranchPlan) -> None:
+        assert plan.actions is not None
+        self._plan, policy = plan, TabularPolicy(policies[0])
         self._start = model.states.position(plan.state)
         self._actions = np.array([model.actions.position(action) for action in plan.actions])
         self._tables = BranchTables.of(model, policy, plan.coupling, model.reward)
@@ -112,7 +109,7 @@ SAMPLE_BYTES, KEY_BYTES = 64.0, 140.0
 class TableEpisodes:
     """Episodes of policies [S, A] of a table."""
 
-    def __init__(self, model: TabularJMDP, policies: Sequence[Floats], plan: EpisodePlan) -> None:
+    def __init__(self, model: TabularJMDP, policies: Sequence[Floats], plan: BranchPlan) -> None:
         self._plan = plan
         self._root = Shock.of_sample(plan.seed, 0).derived(b"table episodes")
         self._tables = PolicyTables(
@@ -164,37 +161,26 @@ class StateSamples:
     """Rollouts of each state, simulated on demand; the same ones each time."""
 
     simulator: Simulator
-    actor: Actor
-    plans: Sequence[RolloutPlan]
+    plans: Sequence[BranchPlan]
 
     def __call__(self, s: int, samples: int) -> Draws:
         """The first samples of state s."""
-        return paired_draws(self.simulator, self.actor, self.plans[s], 0, samples)
+        return paired_draws(self.simulator, self.plans[s], 0, samples)
 
     @classmethod
     def of_table(
         cls, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, horizon: int, seed: int
     ) -> StateSamples:
         """Rollouts of each state of a table."""
-        simulator = CompiledTable(model)
-        plans = rollout_plans(simulator, range(model.shape[0]), coupling, model.discount, horizon, seed)
-        return cls(simulator, as_policy(policy, model.actions), plans)
+        settings = {"coupling": coupling, "discount": model.discount, "horizon": horizon}
+        actor, (S, _, A) = as_policy(policy, model.actions), model.shape
+        return cls(CompiledTable(model), rollout_plans(actor, A, range(S), seed, **settings))
 
 
-def rollout_plans(
-    simulator: Simulator, states: Sequence[Any], coupling: Coupling, discount: float, horizon: int, seed: int
-) -> list[RolloutPlan]:
-    """One plan for each state, each with its own random numbers."""
-    assert simulator.actions is not None
+def rollout_plans(actor: Actor, actions: int, states: Sequence[Any], seed: int, **settings: Any) -> list[BranchPlan]:
+    """Rollouts of all actions from each state, each with its own random numbers."""
     return [
-        RolloutPlan(
-            state=state,
-            actions=range(simulator.actions.size),
-            coupling=coupling,
-            discount=discount,
-            horizon=horizon,
-            seed=seed_of(seed, s),
-        )
+        BranchPlan.of_actions(actor, state=state, actions=range(actions), seed=seed_of(seed, s), **settings)
         for s, state in enumerate(states)
     ]
 
@@ -221,19 +207,18 @@ class Blocks:
     """Blocks of rollouts of a simulator, for a pool."""
 
     simulator: Simulator
-    policy: Actor
-    plans: Sequence[RolloutPlan]
+    plans: Sequence[BranchPlan]
 
     def __getstate__(self) -> tuple[Any, ...]:
-        return self.simulator, self.policy, [plan.packed(self.simulator.pack) for plan in self.plans]
+        return self.simulator, [plan.packed(self.simulator.pack) for plan in self.plans]
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        simulator, policy, plans = state
-        self.__init__(simulator, policy, [plan.packed(simulator.unpack) for plan in plans])  # type: ignore[misc]
+        simulator, plans = state
+        self.__init__(simulator, [plan.packed(simulator.unpack) for plan in plans])  # type: ignore[misc]
 
     def __call__(self, plan: int, first: int, count: int) -> Draws:
         """Samples first … first + count − 1 of a plan."""
-        return paired_draws(self.simulator, self.policy, self.plans[plan], first, count)
+        return paired_draws(self.simulator, self.plans[plan], first, count)
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,7 +226,7 @@ class PolicySamples:
     """Episodes of each state, simulated on demand; the same ones each time."""
 
     simulator: Simulator
-    plans: Sequence[EpisodePlan]  # one for each state; then one for each start state, with other random numbers
+    plans: Sequence[BranchPlan]  # one for each state; then one for each start state, with other random numbers
     start: Floats | None  # [S]
     seed: int
 
@@ -258,7 +243,7 @@ class PolicySamples:
         """Episodes of the policies of a table."""
         S, actors = model.shape[0], [as_policy(policy, model.actions) for policy in policies.values()]
         plans = [
-            EpisodePlan(
+            BranchPlan(
                 starts=Starts([s % S], np.ones(1), [model.states.name(s % S)]),
                 actors=actors,
                 coupling=coupling,
@@ -274,7 +259,7 @@ class PolicySamples:
         """The first samples of state s, or of the random start if s is the number of states."""
         if self.start is not None and s == self.start.size:
             return self._from_start(self.start, samples)
-        return paired_episodes(self.simulator, self.plans[s], 0, samples)
+        return paired_draws(self.simulator, self.plans[s], 0, samples)
 
     def _from_start(self, start: Floats, samples: int) -> Draws:
         """Samples with a random start state each, which all policies share under any coupling."""
@@ -283,7 +268,7 @@ class PolicySamples:
         parts, rows = [], []
         for s in np.unique(drawn):
             at = np.flatnonzero(drawn == s)
-            parts.append(paired_episodes(self.simulator, self.plans[start.size + int(s)], 0, at.size))
+            parts.append(paired_draws(self.simulator, self.plans[start.size + int(s)], 0, at.size))
             rows.append(at)
         joined, order = Draws.joined(parts), np.argsort(np.concatenate(rows), kind="stable")
         return Draws(

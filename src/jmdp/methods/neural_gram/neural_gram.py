@@ -19,7 +19,7 @@ from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
 from jmdp.results.certificate import Outcome
 from jmdp.simulators.rollouts.pair_walks import PairedRollouts, WalkPlan
-from jmdp.simulators.rollouts.rollouts import reference_steps
+from jmdp.simulators.rollouts.plan import reference_steps
 from jmdp.simulators.simulator import Simulator
 
 if TYPE_CHECKING:

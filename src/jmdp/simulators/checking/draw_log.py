@@ -26,7 +26,7 @@ from jmdp.base.arrays import Floats
 from jmdp.base.keyed_generator import philox
 from jmdp.base.luck import Shock
 from jmdp.simulators.digests import digest_of
-from jmdp.simulators.rollouts.episodes import paired_episodes
+from jmdp.simulators.rollouts.python_engine import paired_draws
 
 _CALLS_COMPARED = 256
 """Number of repetitions after which two calls are assumed to use equally many numbers."""
@@ -275,7 +275,7 @@ def draws_of(simulator: Any, state: Any, action: Any, shock: Shock) -> DrawLog:
     return log
 
 
-_OUTSIDE = (draws_of.__code__, paired_episodes.__code__)
+_OUTSIDE = (draws_of.__code__, paired_draws.__code__)
 """Functions that simulate steps: those that called them are the same for all steps that are compared."""
 
 

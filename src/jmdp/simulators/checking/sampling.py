@@ -40,11 +40,20 @@ from jmdp.simulators.checking.visits import quick_check
 from jmdp.simulators.digests import digest_of
 from jmdp.simulators.rollouts.batched_states import has_many_steps
 from jmdp.simulators.rollouts.draws import Draws
-from jmdp.simulators.rollouts.episodes import EpisodeDraws, EpisodePlan, paired_episodes
-from jmdp.simulators.rollouts.rollouts import RolloutPlan, paired_draws
+from jmdp.simulators.rollouts.plan import BranchPlan
+from jmdp.simulators.rollouts.python_engine import paired_draws
 from jmdp.simulators.simulator import Simulator
 
 _OR_MANY = "; or step_many and step differ in a state that was not checked"
+_ALONE = (" without a reset() method", "")
+_FIND_IT = " Find the cause with jmdp.testing.check_simulator(simulator, steps=500)."
+_OTHER_STEP = " In a state that the quick check did not reach, a step depends on more than state, action and shock"
+_OTHER_EPISODE = (
+    " again from the same seed. Possible causes: it draws from a generator that is not set to the key of the step (draw"
+    " from the shock; in a FunctionSimulator from the argument of luck; in a Gymnasium environment from self.np_random,"
+    " or use GymnasiumSimulator(env, global_generators=True) for the global ones); it or a wrapper keeps data from"
+    " earlier episodes, such as running means (make the environment without it)"
+)
 
 _ASKED_AGAIN = 128
 """Number of observations on which a policy is called again."""
@@ -72,65 +81,46 @@ def check_before_sampling(simulator: Simulator, state: Any, actions: Sequence[An
     )
 
 
-def check_repeatable(
-    drawn: Draws, simulator: Simulator, actor: Actor, plan: RolloutPlan, *, late: bool = False
-) -> None:
+def check_repeatable(drawn: Draws, simulator: Simulator, plan: BranchPlan, *, late: bool = False) -> None:
     """Draw the first and the last of these samples again, each alone, and raise unless they are equal.
 
-    Unless it is late, the policy is then called again on the same observations, in other orders. Compiled programs
-    have no memory and are not checked.
+    Unless it is late, the policy of rollouts is then called again on the same observations, in other orders; and a
+    warning tells of policies whose episodes draw different numbers in a step. Compiled programs have no memory and are
+    not checked.
     """
-    arrays = has_many_steps(simulator)  # single samples are simulated step by step
-    if not simulator.check or (not arrays and simulator.compiled_draws(actor, plan) is not None):
+    rollouts, arrays = plan.actions is not None, has_many_steps(simulator)  # single samples are simulated step by step
+    if (rollouts and not simulator.check) or (not arrays and simulator.program(plan) is not None):
         return
-    recorder = _RecordingActor(actor)
+    recorder = _RecordingActor(plan.actors[0])
+    if rollouts:
+        plan = plan.followed_by(recorder)
+    elif not late:
+        plan = LoggedPlan(**vars(plan))
     samples = sorted({0, len(drawn.returns) - 1}, reverse=True)
-    again = {sample: paired_draws(simulator, recorder, plan, sample, 1) for sample in samples}
+    again = {sample: paired_draws(simulator, plan, sample, 1) for sample in samples}
     if not late:
         recorder.ask_again()
     for sample, single in again.items():
         wrong = np.flatnonzero((single.returns[0] != drawn.returns[sample]) | (single.gains[0] != drawn.gains[sample]))
         if wrong.size:
-            a = int(wrong[0])
-            raise SimulatorError(
-                f"{simulator!r} is not reproducible: candidate {a} of sample {sample} returned "
-                f"{float(drawn.returns[sample, a])!r}, but {float(single.returns[0, a])!r} when simulated again. In a "
-                "state that the quick check did not reach, a step depends on more than state, action and shock; or the "
-                f"policy has a memory{_OR_MANY * has_many_steps(simulator)}. Find the cause with "
-                "jmdp.testing.check_simulator(simulator, steps=500)."
-            )
-
-
-def check_episodes(drawn: EpisodeDraws, simulator: Simulator, plan: EpisodePlan, *, late: bool) -> None:
-    """Run the first and the last of these samples again, each alone, and raise unless they are equal.
-
-    Unless it is late, warn if policies draw different numbers in a step. Compiled programs are not checked.
-    """
-    if not has_many_steps(simulator) and simulator.compiled_episodes(plan) is not None:
-        return
-    if not late:
-        plan = LoggedPlan(**vars(plan))
-    for sample in sorted({0, len(drawn.returns) - 1}, reverse=True):
-        again = paired_episodes(simulator, plan, sample, 1)
-        wrong = np.flatnonzero((again.returns[0] != drawn.returns[sample]) | (again.gains[0] != drawn.gains[sample]))
-        if wrong.size:
             i = int(wrong[0])
+            first, now = float(drawn.returns[sample, i]), float(single.returns[0, i])
+            if rollouts:
+                what = f"candidate {i} of sample {sample} returned {first!r}, but {now!r} when simulated again."
+                why = _OTHER_STEP
+            else:
+                what = f"policy {i} ({plan.actors[i]!r}) returned {first!r} in sample {sample}, but {now!r} when run"
+                why = _OTHER_EPISODE
             raise SimulatorError(
-                f"{simulator!r} is not reproducible: policy {i} ({plan.actors[i]!r}) returned "
-                f"{float(drawn.returns[sample, i])!r} in sample {sample}, but {float(again.returns[0, i])!r} when run "
-                "again from the same seed. Possible causes: it draws from a generator that is not set to the key of "
-                "the step (draw from the shock; in a FunctionSimulator from the argument of luck; in a Gymnasium "
-                "environment from self.np_random, or use GymnasiumSimulator(env, global_generators=True) for the "
-                "global ones); it or a wrapper keeps data from earlier episodes, such as running means (make the "
-                "environment without it); or the policy has a memory without a "
-                f"reset() method{_OR_MANY * has_many_steps(simulator)}."
+                f"{simulator!r} is not reproducible: {what}{why}; or the policy has a memory{_ALONE[rollouts]}"
+                f"{_OR_MANY * arrays}.{_FIND_IT * rollouts}"
             )
     if isinstance(plan, LoggedPlan):
         plan.warn_if_out_of_step()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LoggedPlan(EpisodePlan):
+class LoggedPlan(BranchPlan):
     """A plan that logs what the first steps of its episodes draw. The samples are the same as without a log."""
 
     logs: dict[tuple[int, bytes], list[tuple[int, DrawLog]]] = field(default_factory=dict)  # by step and shock

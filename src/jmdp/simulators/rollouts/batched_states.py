@@ -118,11 +118,9 @@ States = npt.NDArray[Any]
 
 
 def has_many_steps(simulator: Simulator) -> bool:
-    """True if the simulator defines `step_many`, has a finite list of actions, and no compiled programs of its own."""
+    """True if the simulator defines `step_many`, has a finite list of actions, and no program of its own."""
     kind = type(simulator)
-    own = (
-        kind.compiled_draws is not Simulator.compiled_draws or kind.compiled_episodes is not Simulator.compiled_episodes
-    )
+    own = kind.program is not Simulator.program
     return kind.step_many is not Simulator.step_many and simulator.actions is not None and not own
 
 

@@ -2,8 +2,6 @@
 
 Sequence of shocks that are derived when they are used.
 
-Numbers of the alternatives in a plan, which may contain only some of them.
-
 Returns of many branches, summed from their rewards for all branches at once.
 """
 
@@ -82,6 +80,48 @@ class Draws:
         )
 
 
+@dataclass(frozen=True)
+class LuckProbe:
+    """Returns [m, P] of samples that were run again with part of their randomness redrawn."""
+
+    returns: Floats  # of the original samples
+    same_start: Floats  # only the start was kept
+    same_steps: Floats | None  # start and steps were kept, the policies' draws were not; None if policies draw nothing
+
+
+@dataclass(frozen=True, eq=False)
+class EpisodeDraws(Draws):
+    """Sampled returns of several policies: `Draws` with the starts and a `LuckProbe`."""
+
+    starts: Integers  # [n, P], index of the start; −1 if the simulator draws its own
+    paired: int  # number of samples under the requested coupling, which come first; the others are independent
+    probe: LuckProbe | None = None
+
+    @property
+    def one_coupling(self) -> Draws:
+        """The samples under the requested coupling."""
+        n = self.paired
+        if n == len(self.returns):
+            return self
+        return self.rows(np.arange(n))
+
+    def rows(self, at: Integers) -> EpisodeDraws:
+        """The samples at these positions, which are in increasing order."""
+        found = {name: getattr(self, name)[at] for name in ("returns", "ends", "gains", "starts")}
+        return replace(self, **found, paired=int((at < self.paired).sum()))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Draws]) -> EpisodeDraws:
+        """Concatenate draws along the sample axis."""
+        episodes = [part for part in parts if isinstance(part, EpisodeDraws)]
+        return cls(
+            **vars(Draws.joined(parts)),
+            starts=np.concatenate([part.starts for part in episodes]),
+            paired=sum(part.paired for part in episodes),
+            probe=next((part.probe for part in episodes if part.probe is not None), None),
+        )
+
+
 def exact_gains(gains: Integers, returns: Floats, exact: npt.NDArray[np.bool_]) -> Integers:
     """Fingerprints [n, A] of the rewards of each branch, 64 bits.
 
@@ -129,31 +169,6 @@ class LazyShocks(Sequence[Shock]):
 
     def __getitem__(self, i: int | slice) -> Shock | list[Shock]:
         return list(map(self._derive, self._values[i])) if isinstance(i, slice) else self._derive(self._values[i])
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class BranchNumbers:
-    """Original numbers of the alternatives that a plan contains.
-
-    Keys of random numbers use these numbers, not positions. So after some alternatives were eliminated, the others keep
-    their random numbers: ``dataclasses.replace(plan, actions=…, branches=…)``.
-    """
-
-    branches: tuple[int, ...] = ()  # original number of each alternative; empty: 0, 1, 2, …
-    alternatives: int = 0  # number of all alternatives, including those left out; 0: as many as given
-
-    def _number(self, count: int) -> None:
-        """Set the defaults for `count` alternatives."""
-        object.__setattr__(self, "branches", self.branches or tuple(range(count)))
-        object.__setattr__(self, "alternatives", self.alternatives or count)
-        assert len(self.branches) == count, f"{len(self.branches)} branches for {count} alternatives"
-
-    @property
-    def subset(self) -> bytes:
-        """Bytes that identify the set of alternatives; empty for all of them in order."""
-        if self.branches == tuple(range(self.alternatives)):
-            return b""
-        return b"".join(branch_bytes(number) for number in self.branches)
 
 
 def branch_bytes(number: int) -> bytes:

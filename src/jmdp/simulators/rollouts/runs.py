@@ -14,8 +14,7 @@ from jmdp.base.luck import Shock, Usage
 from jmdp.base.luck_by_purpose import Luck
 from jmdp.base.settings import cut, real_number, short
 from jmdp.errors import SimulatorError
-from jmdp.simulators.rollouts.draws import ENDED, Draws, branch_bytes, fingerprint
-from jmdp.simulators.rollouts.episodes import EpisodeDraws
+from jmdp.simulators.rollouts.draws import ENDED, Draws, EpisodeDraws, branch_bytes, fingerprint
 
 Run = Callable[[Luck], Any]
 """A whole simulation: a function of the randomness that returns a number, or a dictionary of numbers."""

@@ -33,9 +33,8 @@ from jmdp.simulators.adapters.jax.rollouts import (
     start_number,
 )
 from jmdp.simulators.digests import digest_of
-from jmdp.simulators.rollouts.draws import Draws
-from jmdp.simulators.rollouts.episodes import EpisodeDraws, EpisodePlan
-from jmdp.simulators.rollouts.rollouts import RolloutPlan
+from jmdp.simulators.rollouts.draws import Draws, EpisodeDraws
+from jmdp.simulators.rollouts.plan import BranchPlan
 from jmdp.simulators.simulator import Simulator, Step, action_labels
 
 StepFunction = Callable[[Any, Any, Any], tuple[Any, Any, Any]]
@@ -211,7 +210,7 @@ class JaxSimulator(Simulator):
         self.checked: dict[Any, bool] = {}  # by kind of state, once a traced step was checked: whether it calls Python
         self._traced: tuple[Actor, Any, Any] | None = None  # last actor and state, and the policy to compile
         self._programs: list[tuple[Any, Any, CompiledRollouts]] = []
-        self._episode_programs: list[tuple[EpisodePlan, Callable[[int, int], EpisodeDraws]]] = []
+        self._episode_programs: list[tuple[BranchPlan, Callable[[int, int], EpisodeDraws]]] = []
 
     def __getstate__(self) -> dict[str, Any]:
         compiled = (
@@ -269,15 +268,19 @@ class JaxSimulator(Simulator):
         reward, after, terminated = self._table(keys, self.settled(state), which)
         return OutcomeTable(np.asarray(reward), after, np.asarray(terminated))
 
-    def compiled_draws(self, actor: Actor, plan: RolloutPlan) -> Callable[[int, int], Draws] | None:
-        """`paired_draws` as a function of (first, count); None if JAX cannot trace the policy."""
+    def program(self, plan: BranchPlan) -> Callable[[int, int], Draws] | None:
+        """Compiled rollouts or episodes, as a function of (first, count); None if JAX cannot trace a policy."""
+        return self._episodes(plan) if plan.actions is None else self._rollouts(plan, plan.actors[0])
+
+    def _rollouts(self, plan: BranchPlan, actor: Actor) -> Callable[[int, int], Draws] | None:
+        """`paired_draws` as a function of (first, count)."""
         if self._traced is None or self._traced[0] is not actor or self._traced[1] is not plan.state:
             self._traced = actor, plan.state, actor.traceable(self.observe(plan.state))
         policy = self._traced[2]
         return None if policy is None else partial(self.paired_draws, plan, policy)
 
-    def compiled_episodes(self, plan: EpisodePlan) -> Callable[[int, int], EpisodeDraws] | None:
-        """Compiled episodes of all policies, from a small cache; None if JAX cannot trace one of them."""
+    def _episodes(self, plan: BranchPlan) -> Callable[[int, int], EpisodeDraws] | None:
+        """Compiled episodes of all policies, from a small cache."""
         for known, program in self._episode_programs:
             same = (known.starts is plan.starts, known.coupling == plan.coupling, known.fresh == plan.fresh)
             numbers = all(getattr(known, name) == getattr(plan, name) for name in _PLAN_NUMBERS)
@@ -307,7 +310,7 @@ class JaxSimulator(Simulator):
         self._episode_programs = [(plan, draw), *self._episode_programs[:7]]
         return draw
 
-    def _start_of(self, plan: EpisodePlan) -> Callable[[Any, Any], Any]:
+    def _start_of(self, plan: BranchPlan) -> Callable[[Any, Any], Any]:
         """Function of a key and the number of a sample: its start state."""
         if not plan.starts.given:
             start = self._start_function
@@ -317,7 +320,7 @@ class JaxSimulator(Simulator):
         number = start_number(plan)
         return lambda key, sample: jax.tree.map(lambda leaf: leaf[number(key, sample)], states)
 
-    def paired_draws(self, plan: RolloutPlan, policy: Any, first: int, count: int) -> Draws:
+    def paired_draws(self, plan: BranchPlan, policy: Any, first: int, count: int) -> Draws:
         """Returns of the actions under shared randomness, followed by the policy: samples first … first + count − 1.
 
         Sample k depends only on the seed and k. Samples are distributed over all devices. A multiple of

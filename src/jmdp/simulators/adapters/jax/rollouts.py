@@ -36,8 +36,8 @@ from jmdp.simulators.adapters.jax.lockstep import (
     branch_words,
     key_of,
 )
-from jmdp.simulators.rollouts.draws import ENDED, Draws, exact_gains, is_exact_sum
-from jmdp.simulators.rollouts.episodes import EpisodeDraws, EpisodePlan
+from jmdp.simulators.rollouts.draws import ENDED, Draws, EpisodeDraws, exact_gains, is_exact_sum
+from jmdp.simulators.rollouts.plan import BranchPlan
 from jmdp.simulators.starts import GOLDEN
 
 MOST_STATE_BYTES = {"cpu": 2**19}
@@ -319,7 +319,7 @@ class EpisodeLockstep(Lockstep):
 class CompiledEpisodes:
     """Compiled episodes of one plan."""
 
-    def __init__(self, lockstep: EpisodeLockstep, plan: EpisodePlan, example: Any, lanes: int) -> None:
+    def __init__(self, lockstep: EpisodeLockstep, plan: BranchPlan, example: Any, lanes: int) -> None:
         self._plan, self._example, self._lockstep = plan, example, lockstep
         self._program = CompiledRollouts(lockstep, lanes - lanes % lockstep.branches)
         self._numbers = jax.jit(self._start_numbers)
@@ -353,7 +353,7 @@ class CompiledEpisodes:
         return numbers
 
 
-def start_number(plan: EpisodePlan) -> Callable[[Any, Any], Any]:
+def start_number(plan: BranchPlan) -> Callable[[Any, Any], Any]:
     """Function of a key and the number of a sample: the index of its start state."""
     starts = plan.starts
     inner = np.asarray(starts.cumulative[:-1], np.float32)

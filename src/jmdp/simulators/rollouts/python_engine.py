@@ -1,0 +1,407 @@
+"""Samples of a plan in Python: rollouts from states that can be copied, or episodes that only move forward."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Hashable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from jmdp.base.arrays import Booleans, Floats, Integers
+from jmdp.base.luck import Shock, StepShocks, Usage
+from jmdp.models.actors.actor import Actor
+from jmdp.simulators.digests import differ_at_a_glance, equal_values, fingerprints
+from jmdp.simulators.rollouts.batched_states import has_many_steps
+from jmdp.simulators.rollouts.draws import (
+    ENDED,
+    BranchSums,
+    Draws,
+    EpisodeDraws,
+    EpisodeSums,
+    LazyShocks,
+    branch_bytes,
+)
+from jmdp.simulators.rollouts.plan import BranchPlan
+from jmdp.simulators.simulator import Episode, Simulator, finite_reward, is_over, note_step
+
+
+def paired_draws(simulator: Simulator, plan: BranchPlan, first: int, count: int) -> Draws:
+    """Returns of the branches in samples first … first + count − 1; `EpisodeDraws` of episodes.
+
+    Each sample is a pure function of the plan and its number. A compiled program or arrays are used where the simulator
+    and the policies allow it.
+    """
+    step_by_step = count == 1 and has_many_steps(simulator)  # for `check_repeatable`
+    program = None if step_by_step else simulator.program(plan)
+    if program is not None:
+        return program(first, count)
+    simulate = _episodes if plan.actions is None else _rollouts
+    return simulator.in_block(partial(simulate, simulator, plan, first, count))
+
+
+def rollouts_at_once(simulator: Simulator, branches: int) -> int:
+    """Number of samples with this many branches that are simulated in lockstep."""
+    return max(1, simulator.lanes // branches)
+
+
+def _rollouts(simulator: Simulator, plan: BranchPlan, first: int, count: int) -> Draws:
+    usage, rows, parts = Usage(), rollouts_at_once(simulator, len(plan.actors)), []
+    for start in range(first, first + count, rows):
+        samples = range(start, min(start + rows, first + count))
+        roots = [Shock.of_sample(plan.seed, number, usage) for number in samples]
+        parts.append(LockstepRollouts(simulator, plan, roots).run())
+    return Draws.joined(parts)
+
+
+def _episodes(simulator: Simulator, plan: BranchPlan, first: int, count: int) -> EpisodeDraws:
+    return _Episodes(simulator, plan, first, count).run()
+
+
+_MOST_REWARDS = 100_000
+"""Rewards that are kept before they are summed."""
+
+
+_PLAIN = "?bBhHiIlLqQefd"
+"""Types of arrays of rewards, by NumPy's characters, of which `float` gives the same numbers."""
+
+
+class LockstepRollouts:
+    """Rollouts of the samples with these roots, in lockstep, so that the policy is called on batches.
+
+    A key depends on the state or coordinate of a branch only through the question which other branches are there too.
+    So the smallest number of the branches in a state, or at a coordinate, replaces its digest.
+
+    A walker is one simulated rollout: a branch of a sample, and all branches that have merged into it. Python code is
+    executed once per walker only where walkers end or merge. Other operations are calls of built-in functions on lists
+    of all walkers, because a simple simulator takes less than a microsecond per step.
+    """
+
+    def __init__(self, simulator: Simulator, plan: BranchPlan, roots: Sequence[Shock]) -> None:
+        assert plan.actions is not None
+        self._simulator, self._plan, self._roots = simulator, plan, roots
+        self._actor, self._first = plan.actors[0], plan.actions
+        self._usage = roots[0].usage or Usage()
+        self._meet, self._one_shock = plan.merges, plan.one_shock
+        self._samples, self._columns = len(roots), len(roots) * len(plan.actors)
+        self._sums = BranchSums(self._columns, plan.discount)
+        self._rewards: list[Floats] = []  # of the steps that are not summed yet, for each column
+        self._steps, self._shared, self._active = 0, 0, self._columns
+        self._begin()
+
+    def _begin(self) -> None:
+        """Make a walker for each different action of each sample, in the order of their numbers."""
+        plan, n, k, actions = self._plan, self._samples, len(self._first), self._first
+        walkers: list[int] = []  # branch of each walker of one sample
+        at = np.zeros(k, np.int64)  # walker of each branch of one sample
+        for i in sorted(range(k), key=plan.branches.__getitem__):
+            same = (w for w, j in enumerate(walkers) if self._meet and equal_values(actions[j], actions[i]))
+            at[i] = next(same, len(walkers))
+            if at[i] == len(walkers):
+                walkers.append(i)
+        self._rows = np.repeat(np.arange(n), len(walkers))  # [w], sample of each walker
+        self._branches = np.tile(np.array(walkers), n)  # [w], its branch, which gives its number to the others
+        self._at = (np.arange(n)[:, None] * len(walkers) + at).ravel()  # [n k], walker of each branch; −1 if it ended
+        self._states = [plan.state] * len(self._rows)
+        self._actions = [actions[i] for i in walkers] * n
+        self._index()
+        self._places: list[bytes] | None = None  # walkers of a sample with equal places receive the same shock
+        if self._meet and not self._one_shock:  # all begin in one state
+            self._places = [branch_bytes(min(plan.branches))] * len(self._rows)
+
+    def _index(self) -> None:
+        """Compute what depends on the list of walkers."""
+        rows = self._rows
+        counts = np.bincount(rows, minlength=self._samples)
+        samples = np.flatnonzero(counts)  # with walkers
+        self._row_roots = [self._roots[row] for row in samples.tolist()]
+        self._row_of = rows if len(samples) == self._samples else (np.cumsum(counts > 0) - 1)[rows]
+        crowd = np.flatnonzero(counts[rows] > 1) if self._meet else rows[:0]
+        self._crowd, self._crowd_rows = crowd.tolist(), rows[crowd].tolist()  # walkers of samples with several
+        self._own: tuple[list[Shock], list[bytes]] | None = None
+
+    def run(self) -> Draws:
+        """Simulate all rollouts."""
+        for t in range(self._plan.horizon):
+            self._step(t)
+            if not self._states:
+                break
+            self._decide(t)
+        self._add_up()
+        ends = np.append(self._branches, ENDED).astype(np.int32)[self._at]  # −1 is the last entry
+        shape, sums = (self._samples, len(self._first)), self._sums
+        returns, gains = sums.returns.reshape(shape), sums.gains.reshape(shape)
+        return Draws(returns, ends.reshape(shape), gains, sums.largest, self._steps, self._shared, self._usage.used)
+
+    def _step(self, t: int) -> None:
+        """Advance all rollouts by one step, and remove those that have ended."""
+        go = self._simulator.advance_all
+        if t == 0:  # all begin in the state of the plan, which must not be used up
+            go = self._simulator.step_all
+        shocks = self._shocks(b"environment", t, self._places, shared=self._one_shock)
+        try:
+            rewards, after, over = go(self._states, self._actions, shocks)
+        except Exception as error:
+            note_step(error, self._simulator, t)
+            raise
+        self._note(rewards, t)
+        self._states = list(after)
+        try:
+            ended = any(over)
+        except (TypeError, ValueError, RuntimeError):  # no truth value
+            ended = True
+        if ended:
+            last = np.array([one is True or is_over(one) for one in over])
+            self._keep(~last, np.where(last, -1, np.cumsum(~last) - 1))
+            self._active = int((self._at >= 0).sum())
+
+    def _note(self, rewards: Sequence[Any], t: int) -> None:
+        """Keep the rewards of a step for their columns."""
+        values = None
+        with contextlib.suppress(TypeError, ValueError, OverflowError, RuntimeError):  # RuntimeError: of torch
+            values = np.array(rewards)
+        # Numbers of other kinds, and those that are not finite, are converted or refused one at a time.
+        if values is None or values.ndim > 1 or values.dtype.char not in _PLAIN or not np.isfinite(values).all():
+            values = np.array([finite_reward(*one, t) for one in zip(rewards, self._actions, strict=True)])
+        self._rewards.append(np.append(values, 0.0)[self._at])  # −1 is the last entry
+        self._steps += len(values)
+        self._shared += self._active - len(values)
+        if len(self._rewards) * self._columns > _MOST_REWARDS:
+            self._add_up()
+
+    def _shocks(self, purpose: bytes, t: int, places: list[bytes] | None = None, *, shared: bool) -> StepShocks:
+        """Shock of each walker: one for all walkers of a sample, or one for each place, by default for each walker."""
+        if shared:
+            return StepShocks(self._row_roots, purpose, t, None, self._row_of)
+        roots, numbers = self._roots_and_numbers()
+        return StepShocks(roots, purpose, t, numbers if places is None else places)
+
+    def _roots_and_numbers(self) -> tuple[list[Shock], list[bytes]]:
+        """Root and number of each walker."""
+        if self._own is None:
+            roots = [self._row_roots[row] for row in self._row_of.tolist()]
+            self._own = roots, [branch_bytes(self._plan.branches[i]) for i in self._branches.tolist()]
+        return self._own
+
+    def _decide(self, t: int) -> None:
+        """Call the policy, and merge rollouts with equal states and actions."""
+        seen = self._simulator.observe_all(self._states)
+        shared = self._plan.coupling.policy_luck == "shared"
+        self._actions = self._actor.act(seen, self._shocks(b"policy", t, shared=shared))
+        if len(self._actions) != len(seen):
+            raise ValueError(f"{self._actor!r} returned {len(self._actions)} actions for {len(seen)} observations.")
+        crowd, actions, self._places = self._crowd, self._actions, None
+        if len(crowd) < len(seen):
+            seen, actions = ([values[i] for i in crowd] for values in (seen, actions))
+        if not crowd or differ_at_a_glance(seen):
+            return
+        # Under Local equal states matter also if the actions differ.
+        parts = (self._crowd_rows, fingerprints(seen), *([fingerprints(actions)] if self._one_shock else []))
+        looks: list[Hashable] = list(zip(*parts, strict=True))
+        first = dict(zip(reversed(looks), reversed(crowd), strict=True))  # equal states look equal
+        if len(first) < len(looks):
+            self._merge(looks, first)
+
+    def _merge(self, looks: list[Hashable], first: dict[Hashable, int]) -> None:
+        """Merge walkers of the crowd with equal states and actions, and find the places.
+
+        `looks` are equal for equal ones. `first` is the first walker with each of them.
+        """
+        pairs = [(i, j) for i, j in zip(self._crowd, map(first.__getitem__, looks), strict=True) if i != j]
+        if not (self._one_shock and all(self._is_same(j, i) for i, j in pairs)):
+            pairs = self._equal_pairs(looks)
+        if pairs:
+            into, stays = np.arange(len(self._rows)), np.ones(len(self._rows), np.bool_)
+            gone, others = np.array(pairs).T
+            into[gone], stays[gone] = others, False
+            self._keep(stays, (np.cumsum(stays) - 1)[into])
+
+    def _equal_pairs(self, looks: list[Hashable]) -> list[tuple[int, int]]:
+        """Walkers that must merge into an earlier one."""
+        alike: dict[Hashable, list[int]] = {}
+        if not self._one_shock:
+            self._places = list(self._roots_and_numbers()[1])
+        pairs = []
+        for i, look in zip(self._crowd, looks, strict=True):
+            others = alike.setdefault(look, [])
+            into = next((j for j in others if self._is_same(j, i)), None)
+            if into is None:
+                others.append(i)
+            else:
+                pairs.append((i, into))
+        return pairs
+
+    def _is_same(self, j: int, i: int) -> bool:
+        """Whether walker i must merge into walker j; if their states are equal, their places are made equal."""
+        states, actions, places = self._states, self._actions, self._places
+        if places is None:
+            return equal_values(actions[j], actions[i]) and self._simulator.same_state(states[j], states[i])
+        if places[j] != places[i] and self._simulator.same_state(states[j], states[i]):
+            places[i] = places[j]
+        return places[j] == places[i] and equal_values(actions[j], actions[i])
+
+    def _keep(self, kept: Booleans, number: Integers) -> None:
+        """Keep some of the walkers; number[w] is the new number of walker w, or −1."""
+        left = np.flatnonzero(kept).tolist()
+        self._states, self._actions = ([values[i] for i in left] for values in (self._states, self._actions))
+        self._places = self._places and [self._places[i] for i in left]
+        self._rows, self._branches = self._rows[kept], self._branches[kept]
+        self._at = np.where(self._at >= 0, number[self._at], -1)
+        self._index()
+
+    def _add_up(self) -> None:
+        """Add all rewards so far to the sums of their branches."""
+        if self._rewards:
+            self._sums.add(np.array(self._rewards))
+        self._rewards = []
+
+
+def add_policy_note(error: Exception, actor: Actor, first: int, last: int) -> None:
+    """Add to an error of a policy which policy it is, and before which steps of the episodes it was called."""
+    steps = f"step {first}" if first == last else f"steps {first} to {last}"
+    error.add_note(f"raised by the policy, {actor!r}, called before {steps} of an episode")
+
+
+class _Runner:
+    """One episode of one policy in progress."""
+
+    __slots__ = ("actor", "branch", "common", "episode", "number", "rewards", "root", "row")
+
+    def __init__(
+        self, row: int, branch: int, number: int, root: Shock, common: list[Shock], episode: Episode, actor: Actor
+    ) -> None:
+        self.row, self.branch, self.root, self.episode, self.actor = row, branch, root, episode, actor
+        self.number = number  # original number of the branch
+        self.common = common  # shocks of steps, so far, that the episodes of a sample share
+        self.rewards: list[float] = []
+
+
+class _Episodes:
+    """Episodes side by side, so that policies are called on batches; one after another if none gains from batches."""
+
+    def __init__(self, simulator: Simulator, plan: BranchPlan, first: int, count: int) -> None:
+        self._simulator, self._plan, self._first, self._count = simulator, plan, first, count
+        shape = (count, len(plan.actors))
+        self._sums, self._usage = EpisodeSums(*shape, plan.discount), Usage()
+        self._usage.used = plan.random_starts
+        self._ends = np.full(shape, ENDED, np.int32)
+        self._starts = np.tile(plan.start_numbers(first, count)[:, None], shape[1])
+        self._steps = 0
+        self._places_matter = plan.coupling.shared_in_a_state and not plan.coupling.shared_between_states
+        self._one_shock = plan.one_shock
+        self._sample: tuple[int, Shock, list[Shock]] = (-1, Shock(bytes(16)), [])  # row, root, shocks of steps
+
+    def run(self) -> EpisodeDraws:
+        waiting = [(row, i) for row in range(self._count) for i in range(len(self._plan.actors))][::-1]
+        lanes = self._simulator.episode_lanes
+        under_way: list[_Runner] = []
+        try:
+            while waiting or under_way:
+                if not under_way and not any(actor.batched or actor.notes_steps for actor in self._plan.actors):
+                    under_way.append(self._begin(*waiting.pop()))
+                    self._play(under_way[0])
+                    under_way.clear()
+                    continue
+                while waiting and len(under_way) < lanes:
+                    under_way.append(self._begin(*waiting.pop()))
+                under_way = self._step_all(under_way)
+        finally:
+            for runner in under_way:
+                runner.episode.close()
+        returns, gains = self._sums.totals()
+        used, largest = self._usage.used, self._sums.largest
+        return EpisodeDraws(returns, self._ends, gains, largest, self._steps, 0, used, self._starts, len(returns))
+
+    def _begin(self, row: int, branch: int) -> _Runner:
+        plan, number = self._plan, self._plan.branches[branch]
+        shock = plan.start_shock(Shock.of_sample(plan.seed, self._first + row), number)
+        if self._starts[row, branch] < 0:
+            self._starts[row, branch] = plan.starts.number(shock)
+        state = plan.starts.states[self._starts[row, branch]] if plan.starts.given else None
+        episode = self._simulator.episode(shock, state, truncated_ends=plan.discount == 1, digests=self._places_matter)
+        if self._sample[0] != row:
+            self._sample = row, Shock.of_sample(plan.seed, self._first + row, self._usage), []
+        _, root, common = self._sample
+        return _Runner(row, branch, number, root, common, episode, plan.actors[branch].for_episode())
+
+    def _play(self, runner: _Runner) -> None:
+        """Simulate one episode to its end."""
+        actor, rewards = runner.actor, runner.rewards
+
+        def note(error: Exception) -> None:
+            add_policy_note(error, actor, len(rewards), len(rewards))
+
+        choose = actor.chooser(LazyShocks(self._policy_shock, [runner]), note)
+        try:
+            over = runner.episode.play(choose, self._step_shocks(runner), rewards)
+        except Exception as error:
+            note_step(error, self._simulator, len(rewards))
+            raise
+        self._end(runner, over=over)
+
+    def _step_shocks(self, runner: _Runner) -> Iterator[Shock]:
+        """Shocks of all steps of an episode."""
+        common = runner.common
+        for t in range(self._plan.horizon):
+            yield common[t] if t < len(common) else self._step_shock(runner, t)
+
+    def _step_shock(self, runner: _Runner, t: int) -> Shock:
+        """Shock of the next step of an episode, step t; one object for all episodes of a sample that share it."""
+        common = runner.common
+        if t < len(common):
+            return common[t]
+        digest = runner.episode.digest() if self._places_matter else b""
+        shock = self._plan.step_shock(runner.root, t, digest, runner.number)
+        if self._one_shock:
+            common.append(shock)
+        return shock
+
+    def _step_all(self, under_way: list[_Runner]) -> list[_Runner]:
+        """Advance all episodes by one step; return those that are not over."""
+        asked: dict[int, list[_Runner]] = {}
+        for runner in under_way:
+            asked.setdefault(id(runner.actor), []).append(runner)
+        left = []
+        for group in asked.values():
+            seen = [runner.episode.observation for runner in group]
+            try:
+                actions = group[0].actor.act(seen, LazyShocks(self._policy_shock, group))
+            except Exception as error:
+                steps = {len(runner.rewards) for runner in group}
+                add_policy_note(error, group[0].actor, min(steps), max(steps))
+                raise
+            for runner, action in zip(group, actions, strict=True):
+                if self._goes_on(runner, action):
+                    left.append(runner)
+        return left
+
+    def _policy_shock(self, runner: _Runner) -> Shock:
+        return self._plan.policy_shock(runner.root, len(runner.rewards), runner.number)
+
+    def _goes_on(self, runner: _Runner, action: Any) -> bool:
+        """Advance one episode by one step; return True if it is not over."""
+        rewards, notes = runner.rewards, runner.actor.notes_steps
+        try:
+            shock = self._step_shock(runner, len(rewards))
+            scenario = runner.episode.scenario(shock) if notes else None
+            reward, over = runner.episode.step(action, shock)
+        except Exception as error:
+            note_step(error, self._simulator, len(rewards))
+            raise
+        if type(reward) is not float or reward - reward != 0:  # not a float, or not finite
+            reward = finite_reward(reward, action, len(rewards))
+        rewards.append(reward)
+        if notes:
+            runner.actor.seen(action, reward, scenario)
+        if not over and len(rewards) < self._plan.horizon:
+            return True
+        self._end(runner, over=over)
+        return False
+
+    def _end(self, runner: _Runner, *, over: bool) -> None:
+        """Note the rewards of an episode."""
+        self._steps += len(runner.rewards)
+        self._sums.add(runner.row, runner.branch, runner.rewards)
+        self._ends[runner.row, runner.branch] = ENDED if over else runner.branch
+        runner.episode.close()
