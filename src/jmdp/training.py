@@ -15,7 +15,7 @@ from jmdp.comparisons.policy_comparison import PolicyComparison
 from jmdp.errors import MissingExtraError, SettingsError
 from jmdp.methods.monte_carlo.monte_carlo import LONGEST
 from jmdp.models.actors.as_policy import as_policy
-from jmdp.models.discount import problem_discount
+from jmdp.models.tabular import problem_discount
 from jmdp.simulators import episode_simulator
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from jmdp.errors import FileError, SettingsError, SimulatorError, UnavailableErr
 from jmdp.files import evaluations as saved_evaluations
 from jmdp.files import netcdf
 from jmdp.files.evaluations import saved_samples
+from jmdp.files.methods import upgraded
 from jmdp.files.schema import VERSION
 from jmdp.files.types import WrongFieldError
-from jmdp.files.version_1 import upgraded
 from jmdp.methods.learned import RegressedEvaluation
 from registry.results import CASE, SAVED, Case, Choices, Walk, kinds, made, saved
 

@@ -20,9 +20,8 @@ from jmdp.methods.monte_carlo.samples import compiled
 from jmdp.models.actors.actor import Actor
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.coupling import Coupling, Synchronous
-from jmdp.models.discount import problem_discount
 from jmdp.models.policy import is_one_policy
-from jmdp.models.tabular import TabularJMDP
+from jmdp.models.tabular import TabularJMDP, problem_discount
 from jmdp.simulators import as_simulator
 from jmdp.simulators.adapters.functions import TabularSimulator, table_of, table_state
 from jmdp.simulators.checking.sampling import check_before_sampling, policy_draws

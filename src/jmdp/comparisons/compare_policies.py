@@ -19,7 +19,7 @@ from jmdp.methods.monte_carlo.monte_carlo import MonteCarlo, rollout_horizon
 from jmdp.methods.monte_carlo.samples import compiled
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.coupling import Coupling, Synchronous
-from jmdp.models.discount import problem_discount
+from jmdp.models.tabular import problem_discount
 from jmdp.simulators import episode_simulator
 from jmdp.simulators.adapters.functions import TabularSimulator, table_of
 from jmdp.simulators.rollouts.draws import Draws, EpisodeDraws, LuckProbe

@@ -117,13 +117,10 @@ def _named(work: Any, error: Exception, dumps: Callable[..., bytes]) -> Settings
             break
         path.append(inner[0])
         part, error = inner[1:]
-    place = next((_PLACES.get(name, name) for name in path if name != "plan"), None)
+    place = "policy" if "actors" in path else next((name for name in path if name != "plan"), None)
     where = "" if place is None else f", part of the {place},"
     return SettingsError(_SEND.format(f"{_described(part)}{where}", error_text(error)))
 
-
-_PLACES = {"actors": "policy"}
-"""Names of parts in messages, where they differ from those in the code."""
 
 _DEEPEST = 6
 """Levels of parts that are searched."""

@@ -32,8 +32,16 @@ from jmdp.methods.monte_carlo.samples import SAMPLE_BYTES, FirstSamples, PolicyS
 from jmdp.methods.shared.return_range import PolicyRanges, ReturnRange
 from jmdp.results.certificate import Outcome
 from jmdp.results.evaluation import Evaluation
-from jmdp.results.parts import CrossCovariances, Distributions, Moments, Ranges, ReturnRanges, StartSplit
-from jmdp.results.projection import PairBounds, Projection
+from jmdp.results.parts import (
+    CrossCovariances,
+    Distributions,
+    Moments,
+    PairBounds,
+    Projection,
+    Ranges,
+    ReturnRanges,
+    StartSplit,
+)
 from jmdp.results.result import EvaluationInput
 from jmdp.simulators.rollouts.draws import Draws
 from jmdp.statistics import anytime

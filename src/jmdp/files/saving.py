@@ -14,9 +14,9 @@ from jmdp.comparisons.policy_comparison import RunComparisons
 from jmdp.comparisons.score_comparison import ScoreComparison
 from jmdp.errors import FileError, JMDPError, MissingExtraError, SettingsError
 from jmdp.files import comparisons, evaluations, learned, netcdf, reviews, schema
+from jmdp.files.methods import upgraded
 from jmdp.files.opening import path_text
 from jmdp.files.types import Kind, Place, Sink, WrongFieldError, decoded_object, encoded_object
-from jmdp.files.version_1 import upgraded
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.calibration import Calibration
 from jmdp.results.evaluation import Evaluation

@@ -16,11 +16,10 @@ from jmdp.errors import CouplingError, ModelError, NotConvergedError, PolicyErro
 from jmdp.methods.exact_pairs.exact_pairs import ExactPairs
 from jmdp.methods.method import Method, ModelKind, Question, check_covered, check_kind, check_method, check_table
 from jmdp.models.coupling import Coupling
-from jmdp.models.discount import problem_discount
 from jmdp.models.horizon import Horizon, horizon_model, policy_steps
 from jmdp.models.lazy import LazyJMDP
 from jmdp.models.policy import TabularPolicy, is_one_policy
-from jmdp.models.tabular import TabularJMDP
+from jmdp.models.tabular import TabularJMDP, problem_discount
 from jmdp.results.certificate import Outcome
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.repeated import repeated

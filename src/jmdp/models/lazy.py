@@ -13,8 +13,7 @@ from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.base.labels import Labels, plain_names
 from jmdp.base.settings import real_number, short
 from jmdp.errors import ModelError
-from jmdp.models.discount import checked_discount
-from jmdp.models.tabular import LARGEST_RETURN, TabularJMDP, check_model
+from jmdp.models.tabular import LARGEST_RETURN, TabularJMDP, check_model, checked_discount
 
 State = Hashable
 

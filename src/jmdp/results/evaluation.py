@@ -27,11 +27,11 @@ from jmdp.results.parts import (
     Distributions,
     MethodSettings,
     Moments,
+    Projection,
     Ranges,
     StartSplit,
     VarianceSplit,
 )
-from jmdp.results.projection import Projection
 from jmdp.results.result import (
     EvaluationInput,
     LearningCurve,

@@ -14,7 +14,7 @@ from jmdp.methods.monte_carlo.monte_carlo import LONGEST
 from jmdp.methods.monte_carlo.samples import compiled
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.coupling import Synchronous
-from jmdp.models.discount import problem_discount
+from jmdp.models.tabular import problem_discount
 from jmdp.reviews.question import ReviewQuestion, ReviewSettings
 from jmdp.reviews.review import Review
 from jmdp.reviews.reviews import Reviews

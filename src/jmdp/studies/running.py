@@ -18,10 +18,9 @@ from jmdp.errors import CouplingError, SettingsError, StudyError, WorkerError
 from jmdp.methods.evaluate import check_lazy_policy
 from jmdp.methods.method import check_kind
 from jmdp.models.coupling import Coupling, Synchronous
-from jmdp.models.discount import problem_discount
 from jmdp.models.lazy import LazyJMDP
 from jmdp.models.policy import TabularPolicy, is_one_policy
-from jmdp.models.tabular import TabularJMDP
+from jmdp.models.tabular import TabularJMDP, problem_discount
 from jmdp.results.certificate import Outcome
 from jmdp.simulators.simulator import candidate_actions
 from jmdp.statistics.assumptions import Assumptions

@@ -10,7 +10,7 @@ import numpy as np
 from jmdp.base.settings import number, whole_number
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
-from jmdp.simulators.adapters.scenarios import refuse_large_table
+from jmdp.simulators.adapters.functions import refuse_large_table
 from jmdp.worlds.world import World, amount
 
 

@@ -17,7 +17,7 @@ from jmdp.base.arrays import Floats, Integers
 from jmdp.base.luck import Shock
 from jmdp.base.settings import number, whole_number
 from jmdp.models.policy import TabularPolicy
-from jmdp.simulators.adapters.scenarios import ScenarioSimulator, all_tuples
+from jmdp.simulators.adapters.functions import ScenarioSimulator, all_tuples
 from jmdp.simulators.simulator import Step
 from jmdp.worlds.world import World, amount
 

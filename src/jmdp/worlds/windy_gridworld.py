@@ -12,7 +12,7 @@ from jmdp.errors import LabelError
 from jmdp.models.lazy import LazyJMDP, Scenarios
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
-from jmdp.simulators.adapters.scenarios import refuse_large_table
+from jmdp.simulators.adapters.functions import refuse_large_table
 from jmdp.worlds.world import LazyWorld, World, amount
 
 _MOVES = {"U": (-1, 0), "R": (0, 1), "D": (1, 0), "L": (0, -1)}

@@ -21,10 +21,9 @@ from jmdp.base.rounding import significant, typeset
 from jmdp.results.text import Written
 from jmdp.results.text import shown as shown_number
 from jmdp.reviews.trajectory import discounted
-from jmdp.show.reports import review_pictures
+from jmdp.show.reports import review_parts
 from jmdp.show.reports.page import page_of, render, sentence
-from jmdp.show.reports.review_parts import futures, short_title
-from jmdp.show.reports.review_pictures import chosen, encoded
+from jmdp.show.reports.review_parts import chosen, encoded, futures, short_title
 from jmdp.simulators import Simulator, Step, action_labels
 from registry.results import Always
 from show.plots.made_reviews import made, several
@@ -214,7 +213,7 @@ def test_certain_outcomes_say_so():
 
 
 def test_a_long_episode_is_thinned_and_its_pictures_are_small(monkeypatch):
-    monkeypatch.setattr(review_pictures, "MOST_FRAMES", 40)
+    monkeypatch.setattr(review_parts, "MOST_FRAMES", 40)
     simulator = Walk(size=(400, 600), length=900)
     review = reviewed(simulator, horizon=99, method=jmdp.reviews.RolloutValues(2))
     simulator.drawn = 0
@@ -227,10 +226,10 @@ def test_a_long_episode_is_thinned_and_its_pictures_are_small(monkeypatch):
     assert max(b - a for a, b in pairwise(steps)) <= 5
     assert "40 of 100 states are shown, evenly spaced, with the worst decisions" in page.extra["timeline_note"]
     assert all(Image.open(io.BytesIO(card.picture.png)).size == (160, 107) for card in cards)
-    monkeypatch.setattr(review_pictures, "_MOST_BYTES", sum(len(card.picture.png) for card in cards) // 2)
-    fewer, found = review_pictures.timeline(review)
+    monkeypatch.setattr(review_parts, "_MOST_BYTES", sum(len(card.picture.png) for card in cards) // 2)
+    fewer, found = review_parts.timeline(review)
     assert 15 <= len(fewer) <= 20
-    assert found.size <= review_pictures._MOST_BYTES * 1.2
+    assert found.size <= review_parts._MOST_BYTES * 1.2
 
 
 def test_noisy_pictures_are_small():

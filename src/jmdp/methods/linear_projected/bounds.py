@@ -26,7 +26,7 @@ from jmdp.methods.shared.pair_operator import row_error_units
 from jmdp.methods.shared.return_range import RewardUnits
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.certificate import Certificate
-from jmdp.results.projection import PairBounds
+from jmdp.results.parts import PairBounds
 
 _UP = 1 + 1e-9
 """Upper bound on the relative rounding error of a norm."""

@@ -35,7 +35,7 @@ from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.certificate import Outcome
 from jmdp.results.evaluation import Evaluation
-from jmdp.results.projection import Projection
+from jmdp.results.parts import Projection
 
 AnyFeatures = Features | Callable[[int, int], npt.ArrayLike] | npt.ArrayLike
 

@@ -17,9 +17,9 @@ from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.base.labels import Label, Labels
 from jmdp.base.settings import instance
 from jmdp.errors import ModelError
-from jmdp.models.discount import checked_discount
 from jmdp.models.marginals import storm_process, toy_text
 from jmdp.models.marginals.arrays import BYTES, Listed, checked, first_outcomes, read_mdptoolbox, read_quantecon
+from jmdp.models.tabular import checked_discount
 
 Names = Sequence[str] | None
 

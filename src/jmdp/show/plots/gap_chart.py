@@ -14,8 +14,7 @@ from jmdp.base.rounding import at_most, significant
 from jmdp.errors import SettingsError
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.gap import Gap
-from jmdp.show.plots.comparison_chart import plain
-from jmdp.show.plots.spread_bars import INDEPENDENT, INDEPENDENT_LABEL, SHARED, Spread, bar_limits, draw_bar
+from jmdp.show.plots.comparison_chart import INDEPENDENT, INDEPENDENT_LABEL, SHARED, Spread, bar_limits, draw_bar, plain
 from jmdp.show.plots.style import SMALL, WIDTH, check_drawn, clear_spines, new_figure, wrapped
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from jmdp.show.reports.review_parts import (
     is_replayed,
     short_title,
     split,
+    timeline,
 )
-from jmdp.show.reports.review_pictures import timeline
 
 _WORST = 10
 """Decisions in the table of all episodes."""

@@ -34,8 +34,7 @@ from jmdp.errors import PolicyError, SimulatorError
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
 from jmdp.simulators.adapters.functions import TabularSimulator
-from jmdp.simulators.checking.draw_log import DrawLog, logged, out_of_step, swapped
-from jmdp.simulators.checking.shared_draws import STREAMS
+from jmdp.simulators.checking.draw_log import STREAMS, DrawLog, logged, out_of_step, swapped
 from jmdp.simulators.checking.visits import quick_check
 from jmdp.simulators.digests import digest_of
 from jmdp.simulators.rollouts.batched_states import has_many_steps

@@ -25,8 +25,8 @@ from jmdp.base.luck import Shock
 from jmdp.base.luck_batch import Shocks
 from jmdp.base.settings import whole_number
 from jmdp.errors import SimulatorError, UnavailableError
+from jmdp.simulators.checking.draw_log import AMONG_ACTIONS, AMONG_STATES, DrawProbe
 from jmdp.simulators.checking.probe import GLOBALS, Finding, Look, Probe, SavedGenerator, StepOutcome, StopVisitError
-from jmdp.simulators.checking.shared_draws import AMONG_ACTIONS, AMONG_STATES, DrawProbe
 from jmdp.simulators.rollouts.batched_states import codes_of, has_many_steps, many_steps, rows_of
 from jmdp.simulators.simulator import Simulator, finite_step
 

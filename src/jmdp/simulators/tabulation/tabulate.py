@@ -18,12 +18,10 @@ from jmdp.base.rounding import at_most, counted
 from jmdp.base.settings import probability, whole
 from jmdp.errors import SettingsError, SimulatorError
 from jmdp.models.coupling import Local
-from jmdp.models.discount import checked_discount, problem_discount
 from jmdp.models.lazy import LazyJMDP
-from jmdp.models.tabular import TabularJMDP
+from jmdp.models.tabular import TabularJMDP, checked_discount, problem_discount
 from jmdp.simulators import as_simulator
-from jmdp.simulators.adapters.functions import TabularSimulator
-from jmdp.simulators.adapters.scenarios import ScenarioSimulator
+from jmdp.simulators.adapters.functions import ScenarioSimulator, TabularSimulator
 from jmdp.simulators.checking.sampling import check_before_sampling
 from jmdp.simulators.simulator import Simulator, all_actions
 from jmdp.simulators.starts import Starts
