@@ -64,7 +64,7 @@ def answer_sentence(c: Comparison) -> str:
     found = c.summary.needed(reference, survivors, has_baseline, c.margin, c.indifference or 0.0)
     if found is None:
         return said
-    words = needed_words(*found, f"{c.wording.run}s")
+    words = needed_words(*found, f"{c.wording.run}s", cut=c.summary.cut_at)
     return f"{said.removesuffix('.')}. {words[0].upper()}{words[1:]}"
 
 
@@ -153,9 +153,10 @@ def _listed(names: tuple[str, ...]) -> str:
 
 
 def _between(c: Comparison, first: str, second: str) -> str:
-    """Two alternatives, the better one first."""
+    """Two alternatives, the better one first; equal ones in the order of the table and the chart."""
     gap = c.advantage(first, second)
-    if gap < 0:
+    equal = abs(gap) <= 2 * c.summary.limits.rounding
+    if c.ranked.index(second) < c.ranked.index(first) if equal else gap < 0:
         gap, first, second = gap.negative(), second, first
     n = min(c.counts[first], c.counts[second])
     enough, unseen = c.summary.decisive(n), c.unseen_between(first, second)
@@ -205,16 +206,27 @@ def _gap(c: Comparison, first: str, second: str) -> str:
 
 
 def _how_often(c: Comparison, first: str, second: str, phrase: str | None = None) -> str:
-    """Shares of runs in which the first is better, equal and worse; the last is omitted where nothing is equal."""
+    """Shares of runs in which the first is better, equal and worse; the last is omitted where nothing is equal.
+
+    If later rewards may decide every run that was cut, the shares are those up to the horizon.
+    """
     run, is_better = c.wording.run, phrase or c.wording.often.format(first=first)
-    better, worse = float(c.superiority(first, second)), float(c.superiority(second, first))
+    chances = c.superiority(first, second), c.superiority(second, first)
+    better, worse = map(float, chances)
     parts = [better, max(0.0, 1 - better - worse), worse]
+    so_far = f"up to step {c.summary.horizon} " if any(map(is_unknown, chances)) else ""
     if parts[1] > 1 - 1e-9:
-        return f"both are equal in every {run}" if run == "run" else f"both have the same return in every {run}"
+        same = "both are equal in every" if run == "run" else "both have the same return in every"
+        return f"{so_far}{same} {run}"
     if parts[1] < 0.005:
-        return f"{is_better} in {rounding.whole_percent(better)} of {run}s"
+        return f"{so_far}{is_better} in {rounding.whole_percent(better)} of {run}s"
     more, same, less = map(rounding.whole_percent, parts)
-    return f"{is_better} in {more} of {run}s, the same in {same} and {c.wording.less} in {less}"
+    return f"{so_far}{is_better} in {more} of {run}s, the same in {same} and {c.wording.less} in {less}"
+
+
+def is_unknown(chance: Estimate) -> bool:
+    """Whether the interval of a chance says nothing: rewards beyond the horizon may decide too many samples."""
+    return chance.low <= 0 and chance.high >= 1
 
 
 _NINE_IN_TEN = 1.2816

@@ -17,7 +17,7 @@ from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate
 from jmdp.base.rounding import between, whole_percent
 from jmdp.base.settings import real_number, short
-from jmdp.comparisons.answer import answer_sentence
+from jmdp.comparisons.answer import answer_sentence, is_unknown
 from jmdp.comparisons.pairing import ceiling_text
 from jmdp.errors import SettingsError
 from jmdp.results.certificate import Outcome
@@ -122,7 +122,8 @@ def in_one_run(c: Comparison) -> list[str]:
     for name in others[: 1 if c.baseline is None else _MOST_LINES]:
         first, second = (c.reference, name) if c.baseline is None else (name, c.reference)
         quantiles = ", ".join(f"{key} {shown(value)}" for key, value in c.advantage_quantiles(first, second).items())
-        wins = f"win rate {percent(c.win_rate(first, second))}, ties counting half"
+        rate = c.win_rate(first, second)
+        wins = f"win rate {'not known' if is_unknown(rate) else percent(rate)}, ties counting half"
         gap = f"advantage of {first} over {second} in one {c.wording.run}"
         said.append(f"{gap}: {quantiles.replace(' quantile', '')}; {wins}")
     return said
@@ -171,8 +172,7 @@ def _cells(beside: Mapping[str, Estimate]) -> list[Estimate | Written]:
         mean,
         advantage,
         std if varied else Written("0"),
-        percent(better),
-        percent(worse),
+        *(Written("0 to 100%") if is_unknown(chance) else percent(chance) for chance in (better, worse)),
         UNDEFINED if math.isnan(correlation) else Written(f"{float(correlation):.3f}"),
         Written(f"{float(reduction):.1f} ×") if math.isfinite(reduction) else UNDEFINED,
         UNDEFINED if math.isnan(ceiling) else Written(ceiling_text(ceiling)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -350,9 +351,13 @@ class _PooledCourse(Course):
             return status, ""
         low, high = (max(ends) for ends in zip(*ranges, strict=True))
         wanted = next((name for name in ("precision", "margin") if getattr(question.settings, name) is not None), "")
-        said = needed_words(low, high, "samples", "this precision" if wanted == "precision" else "a decision")
+        horizon = parts[0].summary(self.sampled).cut_at
+        what = "this precision" if wanted == "precision" else "a decision"
+        said = needed_words(low, high, "samples", what, horizon)
         larger = f"a larger {wanted}" if wanted else "indifference= (differences that do not matter)"
         more = f"{said}; at most {self.budget:,} will be drawn. Give a larger max_samples, or {larger}"
+        if horizon is not None and low == math.inf:
+            more = f"{said}, or {larger}"
         return f"{status}; {said}", more if low > self.budget else ""
 
     def _look(self) -> Sequence[LookResult | None]:

@@ -301,10 +301,14 @@ def needed(
     return (max(low for low, _ in found), max(high for _, high in found)) if found else None
 
 
-def needed_words(low: float, high: float, unit: str, what: str = "a decision") -> str:
-    """`needed` in words, to two digits; an upper end that is much larger than the lower one says nothing."""
+def needed_words(low: float, high: float, unit: str, what: str = "a decision", cut: int | None = None) -> str:
+    """`needed` in words, to two digits; an upper end that is much larger than the lower one says nothing.
+
+    `cut` is the horizon, if later rewards may be left out: what no number of samples decides is hidden by them.
+    """
     if low == math.inf:
-        return f"{what} is never reached"
+        later = f": rewards after step {cut} may outweigh the gap. Give a larger horizon="
+        return f"{what} is never reached{later if cut is not None else ''}"
     least, most = (f"{float(f'{n:.2g}'):,.0f}" for n in (low, high))
     if high > 100 * low:
         return f"{what} would need about {least} {unit} or more, or is never reached"

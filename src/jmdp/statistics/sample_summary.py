@@ -16,7 +16,7 @@ from jmdp.base.labels import Labels
 from jmdp.models.coupling import Coupling
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.parts import MethodSettings
-from jmdp.simulators.rollouts.draws import Draws, EpisodeDraws, is_exact_sum
+from jmdp.simulators.rollouts.draws import ENDED, Draws, EpisodeDraws, is_exact_sum
 from jmdp.statistics.anytime import with_largest_loss
 from jmdp.statistics.assumptions import Assumptions
 from jmdp.statistics.bounded_returns import BoundedReturns
@@ -99,6 +99,11 @@ class SampleSummary:
     def widest(self) -> float:
         """The largest possible gap: infinite without a `return_range`."""
         return math.inf if self.return_range is None else self.return_range[1] - self.return_range[0]
+
+    @property
+    def cut_at(self) -> int | None:
+        """The horizon, if samples were cut there and later rewards may count."""
+        return self.horizon if self.limits.cut > 0 and (self.samples.complete.ends != ENDED).any() else None
 
     def decisive(self, n: int) -> bool:
         """Whether n samples may decide: with 1 − confidence, an outcome of probability `rarest` may be missing."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from jmdp.base.interval import Estimate
 from jmdp.base.rounding import significant, supported, typeset, whole_percent
+from jmdp.comparisons.answer import is_unknown
 from jmdp.comparisons.comparison import Comparison
 from jmdp.comparisons.comparison_table import sample_size
 from jmdp.comparisons.policy_comparison import RunComparison, RunComparisons
@@ -230,6 +231,7 @@ class _Row(Spread):
     sure: bool  # it is known to be behind; with a baseline, to be better or worse
     better: Estimate  # chances of the first of the two
     worse: Estimate
+    open_until: int | None  # the horizon, if rewards beyond it may decide who is better in any sample
 
     @property
     def tie(self) -> float:
@@ -321,14 +323,16 @@ def _row(c: Comparison, action: str) -> _Row:
     independent_std = math.sqrt(pair.covariance[0].trace())
     noise = 1e-7 * independent_std + 1e-12 * samples.largest_reward  # what rounding leaves of a variance that is 0
     apart = interval.low > 0 or (has_baseline(c) and interval.high < 0)
+    better, worse = c.superiority(first, second), c.superiority(second, first)
     return _Row(
         float(ahead),
         interval,
         gap.std if gap.std > noise else 0.0,
         independent_std if independent_std > noise else 0.0,
         apart and c.summary.decisive(min(c.counts[first], c.counts[second])),
-        c.superiority(first, second),
-        c.superiority(second, first),
+        better,
+        worse,
+        c.summary.horizon if is_unknown(better) or is_unknown(worse) else None,
     )
 
 
@@ -415,8 +419,11 @@ def _draw_chances(axes: Axes, rows: list[_Row], words: ChartLabels, runs: str) -
             elif part > 0:
                 outside.append(f"{text} {word}")
             start += part
+        if row.open_until is not None:
+            outside.append(f"up to step {row.open_until}")
+        else:
+            _draw_borders(axes, y, row, label)
         axes.text(1.02, y, "\n".join(outside), va="center", fontsize=SMALL)
-        _draw_borders(axes, y, row, label)
     headings = [(0.0, "better", _BETTER, "left"), (1.0, "worse", _WORSE, "right")]
     headings += [(0.5, "tie", _TIE, "center")] if any(row.tie for row in rows) else []
     for x, text, colour, side in headings:
