@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     )
     from jmdp.base.luck import Shock
     from jmdp.base.luck_by_purpose import Luck
+    from jmdp.base.recorded_luck import RecordedLuck
     from jmdp.comparisons.compare import compare
     from jmdp.comparisons.compare_policies import compare_policies
     from jmdp.comparisons.compare_runs import compare_runs
@@ -78,6 +79,7 @@ __all__ = [
     "NeuralGram",
     "ReachablePairs",
     "Recipe",
+    "RecordedLuck",
     "Shock",
     "Synchronous",
     "TabularJMDP",
@@ -123,6 +125,7 @@ _LATER = {
     "Margin": "statistics.selection",
     "Marginals": "models.marginals.marginals",
     "Recipe": "simulators.simulator",
+    "RecordedLuck": "base.recorded_luck",
     "Shock": "base.luck",
     "Synchronous": "models.coupling",
     "TabularJMDP": "models.tabular",

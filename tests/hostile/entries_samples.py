@@ -174,6 +174,18 @@ def _generator(key: Any) -> Any:
     return jmdp.Luck(jmdp.Shock.of_sample(0, 0))[key].random()
 
 
+def _history(rng: np.random.Generator) -> Any:
+    return {"day": list(range(12)), "demand": rng.integers(9, size=12).tolist(), "out": [0, 1] * 6}
+
+
+def _of_history(**given: Any) -> Any:
+    method = given.pop("method")
+    history = jmdp.RecordedLuck({"day": list(range(12)), "demand": [3] * 12})
+    if method == "recorded":
+        return jmdp.Luck(history.given_to(jmdp.Shock.of_sample(0, 0))).recorded(given["purpose"], given["period"])
+    return getattr(history, method)(**given)
+
+
 def _shock(seed: Any, sample: Any, purpose: Any, step: Any, where: Any) -> float:
     return jmdp.Shock.of_sample(seed, sample).derived(purpose, step, where).uniform()
 
@@ -342,6 +354,20 @@ ENTRIES = [
         then={"repr": repr, "act": lambda actor: actor.act([0, 1], [jmdp.Shock(bytes(16))] * 2)},
     ),
     Entry("Luck", jmdp.Luck, lambda rng: {"shock": jmdp.Shock(bytes(16))}),
+    Entry(
+        "RecordedLuck",
+        jmdp.RecordedLuck,
+        lambda rng: {"frame": _history(rng), "period": "day", "season": 3, "censored": {"demand": "out"}},
+        then={"repr": repr},
+    ),
+    *(
+        Entry(name, _of_history, lambda rng, of=of: dict(of), fixed=frozenset({"method"}), answer=str)
+        for name, of in (
+            ("RecordedLuck.part", {"method": "part", "first": 2, "last": 7}),
+            ("RecordedLuck.resampled", {"method": "resampled", "block": 3}),
+            ("Luck.recorded", {"method": "recorded", "purpose": "demand", "period": 0}),
+        )
+    ),
     Entry("Luck.__getitem__", _generator, lambda rng: {"key": _keys(rng)}, answer=repr),
     _of_luck("seed"),
     _of_luck("uniform", low=-1.0, high=2.0),

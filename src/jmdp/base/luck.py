@@ -5,12 +5,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from jmdp.base.arrays import Floats, Integers, refuse_large
 from jmdp.base.keyed_generator import KeyedGenerator, unshared_generator
+from jmdp.base.records import Record, Row
 from jmdp.base.settings import integer, short, whole_number
 from jmdp.errors import SettingsError
 
@@ -32,9 +33,12 @@ class Shock:
 
     Branches with equal shocks receive the same randomness. A shock is immutable: `generator` always returns a generator
     in its initial state. The key of a derived shock is computed when it is first used.
+
+    `recorded` is the history that takes the place of random numbers, if there is one: all of it in the root of a
+    sample, the row of the period in the shock of a step, and in all that derives from it.
     """
 
-    __slots__ = ("_origin", "_words", "usage")
+    __slots__ = ("_origin", "_words", "recorded", "usage")
 
     def __init__(self, words: bytes) -> None:
         if type(words) is not bytes or len(words) != 16:
@@ -42,6 +46,7 @@ class Shock:
         self._words: bytes | None = words  # 16 bytes; None if not computed yet
         self._origin: tuple[Shock, bytes, int, bytes] | None = None
         self.usage: Usage | None = None
+        self.recorded: Record | Row | None = None
 
     @classmethod
     def of_sample(cls, seed: int, sample: int, usage: Usage | None = None) -> Shock:
@@ -59,6 +64,8 @@ class Shock:
         """Return another shock, independent of this one and of those for any other purpose, step or place."""
         shock = _new(Shock)
         shock._words, shock._origin, shock.usage = None, (self, purpose, step, where), self.usage
+        recorded = self.recorded
+        shock.recorded = recorded if recorded is None or purpose != STEP else recorded.at(step)
         return shock
 
     @property
@@ -129,8 +136,8 @@ class Shock:
     def __hash__(self) -> int:
         return hash(self.peek())
 
-    def __reduce__(self) -> tuple[type[Shock], tuple[bytes]]:
-        return Shock, (self.words,)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Shock, (self.words,), (None if self.recorded is None else (None, {"recorded": self.recorded}))
 
     def __repr__(self) -> str:
         return f"Shock({self.peek().hex()})"
@@ -198,10 +205,16 @@ class StepShocks(Sequence[Shock]):
     def _distinct(self) -> list[Shock]:
         if self._shocks is None:
             self._shocks = list(map(Shock, self._keys()))
+            _, purpose, step, _ = self._origin
             for shock, root in zip(self._shocks, self._origin[0], strict=True):
-                shock.usage = root.usage
+                shock.usage, recorded = root.usage, root.recorded
+                if recorded is not None:
+                    shock.recorded = recorded.at(step) if purpose == STEP else recorded
         return self._shocks
 
+
+STEP = b"environment"
+"""Purpose of the shock of a step of a simulator, by which it is known which period of a recorded history it is."""
 
 _new = object.__new__
 _STEP = struct.Struct("<q").pack

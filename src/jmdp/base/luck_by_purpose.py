@@ -18,6 +18,7 @@ import numpy as np
 
 from jmdp.base.keyed_generator import philox
 from jmdp.base.luck import Shock
+from jmdp.base.records import Number, Period, Record, Row
 from jmdp.base.settings import real_number, short
 from jmdp.errors import SettingsError
 
@@ -146,6 +147,34 @@ class Luck:
         if abs(total - 1) > 1e-9:
             raise SettingsError(f"probabilities sum to {total!r}. They must sum to 1.")
         return _option(options, _place(u * total, chances))
+
+    def recorded(self, purpose: str, period: Any = None) -> Number:
+        """Return what was recorded for this purpose in a period, if the call was given ``luck=RecordedLuck(…)``.
+
+        A run names the period, ``for day in luck.periods: luck.recorded("demand", day)``, and asks in every period, in
+        order, whether it needs the row or not. In a step of a simulator the period is that of the step.
+        """
+        return self._history.value(purpose, period)
+
+    @property
+    def shock(self) -> Shock:
+        """Key from which all random numbers derive."""
+        return self._shock
+
+    @property
+    def periods(self) -> Sequence[Period]:
+        """Labels of the recorded periods."""
+        history = self._history
+        return history.periods if isinstance(history, Record) else (history.period,)
+
+    @property
+    def _history(self) -> Record | Row:
+        if self._shock.recorded is None:
+            raise SettingsError(
+                "There is no recorded luck. Give the call a history: luck=jmdp.RecordedLuck(frame). A Luck of your own "
+                "has it from history.given_to(shock)."
+            )
+        return self._shock.recorded
 
     def _begin(self, purpose: str) -> Any:
         """Return the hash of a key of this purpose up to its number, and keep it."""

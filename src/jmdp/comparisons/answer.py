@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from jmdp.base import rounding
 from jmdp.base.interval import Estimate, Verdict
 from jmdp.base.settings import short, whole_number
+from jmdp.comparisons.history_text import history_answer
 from jmdp.errors import SettingsError
 from jmdp.results.certificate import Outcome
 from jmdp.statistics.anytime import Unseen, missing, rarest
@@ -33,6 +34,7 @@ class Wording:
     gap: str  # the mean gap, of either sign
     run: str  # the name of one sample
     mean: str  # title of means
+    would: str  # first would have been better in a recorded history
 
 
 EARNS = Wording(
@@ -42,6 +44,7 @@ EARNS = Wording(
     "{first} − {second} = {gap}",
     "rollout",
     "mean return",
+    "{first} would have earned {gap} more than {second}",
 )
 
 IS_BETTER = Wording(
@@ -51,12 +54,13 @@ IS_BETTER = Wording(
     "advantage of {first} over {second} {gap}",
     "run",
     "mean",
+    "{first} would have been better than {second} by {gap}",
 )
 
 
 def answer_sentence(c: Comparison) -> str:
     """Which alternative earns more, by how much and how often; or that it is undecided, and what it would take."""
-    said = _answer(c)
+    said = history_answer(c, _answer(c))
     if c.outcome not in _UNDECIDED or c.best is not None:
         return said
     reference, *survivors = map(c.summary.labels.index, (c.reference, *c.survivors))

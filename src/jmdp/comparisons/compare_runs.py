@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, cast
 
 import numpy as np
 
 from jmdp.base.labels import Labels
+from jmdp.base.luck import Usage
 from jmdp.base.machine import interruptible
+from jmdp.base.recorded_luck import RecordedLuck
 from jmdp.base.settings import asks_for_seed, cut, names, short
 from jmdp.comparisons.comparison import Comparison
 from jmdp.comparisons.policy_comparison import RunComparison, RunComparisons
@@ -25,6 +27,7 @@ from jmdp.simulators.rollouts.draws import Draws
 from jmdp.simulators.rollouts.runs import Run, RunBlocks, RunDraws
 from jmdp.statistics.assumptions import Assumptions
 from jmdp.statistics.drawn_evaluation import DrawnSamples, SamplingState
+from jmdp.statistics.history import HistoryUse, used
 
 _SECONDS_A_BLOCK = 0.25
 """Blocks are sized to take about this long: much longer than sending them to another process."""
@@ -41,6 +44,7 @@ def compare_runs(
     runs: Mapping[str, Run],
     *,
     seed: int,
+    luck: RecordedLuck | None = None,
     minimize: bool | Collection[str] = False,
     baseline: str | None = None,
     confidence: float = 0.95,
@@ -68,6 +72,12 @@ def compare_runs(
         randomness from `luck`, and returns a number, or a dictionary from names to numbers (measures).
     seed
         Random seed of all draws. Sample i depends only on the seed and i.
+    luck
+        A history in place of random numbers: `RecordedLuck`. Designs read it by period, ``luck.recorded("demand",
+        day)``, and may return a list with one number for each period, whose sum is compared. If nothing else is random,
+        each design is run once: the result is what would have happened, exactly. With ``history.resampled()`` each
+        sample is another history made of its blocks (200 by default; `samples`), and the result is what to expect of a
+        period of this length.
     minimize
         True if smaller numbers are better; for several measures, the names of those for which they are.
     baseline
@@ -93,10 +103,11 @@ def compare_runs(
     given = locals()
     own = {name: dict(given[name]) for name in BY_MEASURE if isinstance(given[name], Mapping)}
     settings = ComparisonSettings.of({name: value for name, value in given.items() if name not in own})
+    settings = settings.for_history(luck, own)
     for measure in {measure for values in own.values() for measure in values}:
         _settings_of(settings, own, measure)  # raises if a value is wrong
     smaller = minimize if isinstance(minimize, bool) else _names(minimize)
-    found: RunComparison | RunComparisons = answer(run_question(runs, baseline, smaller, own, settings))
+    found: RunComparison | RunComparisons = answer(run_question(runs, baseline, smaller, own, settings, luck))
     return found
 
 
@@ -106,6 +117,7 @@ def run_question(
     minimize: bool | frozenset[str],
     own: Mapping[str, Mapping[str, Any]],
     settings: ComparisonSettings,
+    history: RecordedLuck | None = None,
 ) -> RunQuestion:
     """Check that designs and settings are compatible, and combine them."""
     labels, baseline = alternative_names("design", runs, baseline)
@@ -115,7 +127,8 @@ def run_question(
             raise SettingsError(
                 f"Design {short(name)} is a {type(run).__name__}. Give a function of the randomness: def run(luck): …"
             )
-    return RunQuestion(labels=labels, settings=settings, runs=named, baseline=baseline, minimize=minimize, own=own)
+    question = RunQuestion(labels=labels, settings=settings, runs=named, baseline=baseline, minimize=minimize, own=own)
+    return question if history is None else question.in_history(history)
 
 
 def _settings_of(
@@ -149,7 +162,7 @@ class _Question(Question):
     @cached_property
     def work(self) -> RunBlocks:
         """Function that draws a block of samples."""
-        return RunBlocks(self.runs, self.settings.seed)
+        return RunBlocks(self.runs, self.settings.seed, self.history)
 
     def block_size(self, alternatives: int, seconds: float) -> int:
         """About a quarter of a second, and one sample before the time of a run is known."""
@@ -177,13 +190,15 @@ class _Question(Question):
         with nullcontext() if late else notes.then_warned():
             for sample in sorted({0, len(draws.returns) - 1}, reverse=True):
                 for i, name in reversed(list(enumerate(self.runs))):
-                    luck = notes.luck(name, self.settings.seed, sample)
+                    luck = notes.luck(name, self.work.root(sample, Usage()))
                     values = np.array(self.work.result(i, sample, luck)[1])
                     if not (values == draws.values[sample, i]).all():
                         raise _not_reproducible(name, sample, draws.values[sample, i], values)
 
     def between_looks(self, sampled: SamplingState, pool: Pool) -> SamplingState:
-        """Draw independently if pairing increases the variance."""
+        """Draw independently if pairing increases the variance; a history is always shared."""
+        if self.history is not None:
+            return sampled
         return replace(sampled, paired=False) if sampled.paired and self.pairing_costs(sampled) else sampled
 
     def one_future(self, draws: Draws, decided: bool) -> bool:
@@ -201,6 +216,13 @@ class RunQuestion(_Question):
 
     minimize: bool | frozenset[str]
     own: Mapping[str, Mapping[str, Any]]  # settings by name, and their values by measure
+    uses: Mapping[str | None, HistoryUse] = field(default_factory=dict)  # by measure
+
+    def in_history(self, history: RecordedLuck) -> RunQuestion:
+        """The question with this history, in which each design is run once: its gaps choose the length of blocks."""
+        in_it = RunBlocks(self.runs, self.settings.seed, history.as_recorded()).by_period()
+        history, uses = used(history, in_it)
+        return replace(self, history=history, uses=uses)
 
     def with_precision(self, precision: Any) -> RunQuestion:
         """The question of every mean gap to ± `precision`, of all measures or of those that it names."""
@@ -216,10 +238,10 @@ class RunQuestion(_Question):
         """One question for each measure."""
         names = cast(RunDraws, samples.stages[0].draws).measures
         self._check_names(names)
-        common = {name: getattr(self, name) for name in ("labels", "runs", "baseline")}
+        common = {name: getattr(self, name) for name in ("labels", "runs", "baseline", "history")}
         if names is None:
-            settings = _settings_of(self.settings, self.own, "")
-            return [_Question(**common, settings=settings, sign=-1.0 if self.minimize else 1.0)]
+            settings, sign = _settings_of(self.settings, self.own, ""), -1.0 if self.minimize else 1.0
+            return [_Question(**common, settings=settings, sign=sign, use=self.uses.get(None))]
         confidence = 1 - (1 - self.settings.confidence) / len(names)
         settings = replace(self.settings, confidence=confidence)
         smaller = frozenset(names if self.minimize else ()) if isinstance(self.minimize, bool) else self.minimize
@@ -230,6 +252,7 @@ class RunQuestion(_Question):
                 measure=j,
                 name=name,
                 sign=-1.0 if name in smaller else 1.0,
+                use=self.uses.get(name),
             )
             for j, name in enumerate(names)
         ]

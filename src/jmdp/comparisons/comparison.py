@@ -304,7 +304,7 @@ class Comparison(Tabulated, Savable, Reportable):
         low = float(self.summary.verdict_limits(a, (a, b))[0][1])
         if not 0 < low < math.inf or not self.summary.decisive(n) or self.summary.return_range is not None:
             return None
-        if self.summary.certain:
+        if self.summary.certain or self.summary.sampling.kind == "histories":
             return None
         if (loss := self.summary.assume.largest_loss) is not None:
             return Unseen(low, n, loss, included=True)

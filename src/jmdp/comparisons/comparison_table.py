@@ -17,7 +17,9 @@ from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate
 from jmdp.base.rounding import between, whole_percent
 from jmdp.base.settings import real_number, short
+from jmdp.comparisons import history_text
 from jmdp.comparisons.answer import answer_sentence, is_unknown
+from jmdp.comparisons.history_text import recorded
 from jmdp.comparisons.pairing import ceiling_text
 from jmdp.errors import SettingsError
 from jmdp.results.certificate import Outcome
@@ -62,7 +64,8 @@ def whole_table(c: WholeComparison, about: str) -> str:
     """The comparison of policies or runs as sentences and a table; `about` states what was compared."""
     worked = effort(c) + ", including these reruns" * (c.pairing.shares is not None)
     table = table_lines(c)
-    below = [*in_one_run(c), *c.pairing.sentences(), worked, *_qualified(c, table)]
+    pairing = c.pairing.sentences() if c.summary.history is None else []
+    below = [*in_one_run(c), *pairing, worked, *_qualified(c, table)]
     return paragraphs([c.answer, stopped(c), about, table, *below])
 
 
@@ -87,6 +90,8 @@ def stopped(c: Comparison) -> str:
     if c.outcome is Outcome.PRECISE and len(set(c.counts.values())) > 1:
         last = f"the {c.summary.labels.plural} that were simulated to the end"
         return f"decided: every mean gap of {last} is known to the requested precision"
+    if c.outcome is Outcome.DETERMINISTIC and c.summary.history is not None:
+        return f"exact: nothing is drawn, and {recorded(c.summary.history)}"
     if c.outcome is Outcome.SAMPLED:
         return f"one look: {c.outcome.value}"
     return f"{'decided' if c.outcome.successful else 'stopped'}: {c.outcome.value}"
@@ -194,6 +199,8 @@ def assumptions(c: Comparison) -> list[str]:
         )
     if c.outcome is Outcome.DETERMINISTIC:
         return said
+    if summary.history is not None and summary.history.resampled:
+        return [*said, history_text.validity(summary.history)]
     if summary.return_range is None:
         means = "those of means are large-sample intervals of what was seen"
     else:

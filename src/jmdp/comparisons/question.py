@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import difflib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
 from jmdp.base.arrays import Floats
 from jmdp.base.labels import Labels
+from jmdp.base.recorded_luck import RecordedLuck
 from jmdp.base.settings import boolean, choice, cut, instance, probability, short, whole
 from jmdp.comparisons.comparison import Comparison
 from jmdp.comparisons.pairing import pairing_costs
@@ -30,9 +31,16 @@ from jmdp.simulators.rollouts.python_engine import paired_draws, rollouts_at_onc
 from jmdp.simulators.simulator import Simulator
 from jmdp.statistics.assumptions import Assumptions, positive
 from jmdp.statistics.drawn_evaluation import DrawnSamples, SamplingState
+from jmdp.statistics.history import HistoryUse
 from jmdp.statistics.means import Sampling
 from jmdp.statistics.sample_summary import SampleSummary
 from jmdp.statistics.selection import Limits, Margin, SelectionRule
+
+_SEQUENTIAL = ("precision", "indifference", "margin", "max_samples", "max_steps", "max_seconds", "looks", "assume")
+"""Settings that have no meaning for resampled histories."""
+
+_HISTORIES = 200
+"""Resampled histories by default: their spread then has an error of 5%."""
 
 _MOST = 10_000
 """Samples of each alternative, if no budget is given."""
@@ -107,6 +115,23 @@ class ComparisonSettings:
         known = {name: given[name] for name in cls.__dataclass_fields__ if name in given}
         return cls(**{name: value for name, value in known.items() if name != "assume" or value is not None})
 
+    def for_history(self, history: object, own: Collection[str] = ()) -> ComparisonSettings:
+        """The settings with a history: its resampled histories are a fixed number of samples, examined once."""
+        if history is None:
+            return self
+        instance("luck", history, RecordedLuck, hint=" Give luck=jmdp.RecordedLuck(frame).")
+        assert isinstance(history, RecordedLuck)
+        if not history.is_resampled:
+            return self
+        usual = ComparisonSettings(seed=0)
+        given = [name for name in _SEQUENTIAL if getattr(self, name) != getattr(usual, name)]
+        if given := sorted({*given, *own}):
+            raise SettingsError(
+                f"{given[0]} is given with resampled histories. More of them do not make a history longer, so the "
+                "interval does not depend on their number: give samples=… (200 by default) alone."
+            )
+        return replace(self, samples=self.samples or _HISTORIES)
+
     @property
     def most(self) -> int:
         """Samples of each alternative at most."""
@@ -166,6 +191,8 @@ class Question(ABC):
     reward_bound: float | None = None
     sign: float = 1.0  # −1 if smaller returns are better
     baseline: str | None = None  # the alternative that the others are compared with
+    history: RecordedLuck | None = None
+    use: HistoryUse | None = None  # of the history
 
     @property
     @abstractmethod
@@ -256,13 +283,20 @@ class Question(ABC):
             seed=settings.seed,
             confidence=settings.confidence,
             error=self.rule.error,
-            sampling=replace(settings.sampling, looks=sampled.looks),
+            sampling=self.sampling(sampled.looks),
             assume=settings.assume,
             method=MonteCarlo(seed=settings.seed, confidence=settings.confidence, horizon=self.horizon),
             certain=certain,
             sign=self.sign,
             shares=self.shares,
+            history=self.use,
         )
+
+    def sampling(self, looks: int) -> Sampling:
+        """How samples are examined."""
+        if self.use is not None and self.use.resampled:
+            return self.use.sampling(looks)
+        return replace(self.settings.sampling, looks=looks)
 
     @property
     def shares(self) -> Floats | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from types import SimpleNamespace
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from jmdp.simulators.rollouts.draws import Draws, EpisodeDraws
 from jmdp.simulators.rollouts.runs import RunDraws
 from jmdp.simulators.starts import Starts
 from jmdp.statistics.drawn_evaluation import DrawnSamples, SamplingState, Stage
+from jmdp.statistics.means import Sampling
 from jmdp.statistics.sample_summary import SampleSummary
 
 
@@ -167,10 +168,11 @@ def of_policies(c: PolicyComparison, progress: Progress, given: Mapping[str, Any
 
 def of_runs(c: RunComparison | RunComparisons, progress: Progress, given: Mapping[str, Any]) -> Question:
     """The question of a comparison of runs."""
-    _asked(given, ("runs",))
+    _asked(given, ("runs",), ("luck",))
     first = next(iter(c.values())) if isinstance(c, RunComparisons) else c
     minimize = progress.minimize if isinstance(progress.minimize, bool) else frozenset(progress.minimize or ())
-    question = run_question(given["runs"], first.baseline, minimize, progress.own or {}, _settings(progress, given))
+    settings, luck = _settings(progress, given), given.get("luck")
+    question = run_question(given["runs"], first.baseline, minimize, progress.own or {}, settings, luck)
     _same("The list of designs", question.labels.names, first.summary.labels.names)
     return question
 
@@ -238,8 +240,12 @@ def _check(saved: SimpleNamespace) -> None:
     if saved.numbers is not None and len(saved.numbers) != saved.labels.size:
         raise WrongFieldError("numbers", f"{len(saved.numbers)} numbers of {saved.labels.size} actions")
     kind, looks, most = saved.sampling.kind, saved.sampling.looks, saved.sampling.most
-    if kind not in ("fixed", "sequential", "planned") or looks < 1 or most < (2 if kind == "planned" else 0):
+    kinds = get_args(get_type_hints(Sampling)["kind"])
+    if kind not in kinds or looks < 1 or most < (2 if kind == "planned" else 0):
         raise WrongFieldError("sampling", f"{short(kind)} sampling with {looks} looks at {most} samples")
+    for earned in (saved.history.totals, saved.history.hidden) if saved.history is not None else ():
+        if earned is not None and len(earned) != saved.labels.size:
+            raise WrongFieldError("history", f"{len(earned)} numbers of {saved.labels.size} alternatives")
     if saved.assume.by_measure:
         raise WrongFieldError("assume", "values by measure in the comparison of one measure")
 
@@ -311,7 +317,7 @@ BY_CLASS = {
             "minimized": lambda c: getattr(c, "minimized", False),
             "progress": _progress,
         },
-        usual={"file_version": None, "shares": None},
+        usual={"file_version": None, "shares": None, "history": None},
         build=_comparison,
         name="SavedComparison",
     )

@@ -26,6 +26,7 @@ from jmdp.results.result import EvaluationInput, LearningCurve
 from jmdp.simulators.rollouts.draws import Draws, EpisodeDraws, LuckProbe
 from jmdp.statistics.assumptions import Assumptions
 from jmdp.statistics.drawn_evaluation import DrawnSamples, Stage
+from jmdp.statistics.history import HistoryUse
 from jmdp.statistics.means import Sampling
 from jmdp.statistics.selection import Limits, Margin
 
@@ -98,7 +99,8 @@ KINDS += [
     MODEL,
     CALIBRATION,
     SETTINGS,
-    *map(Kind, (Local, Synchronous, Independent, Limits, Scale, Margin, Sampling, Stage)),
+    *map(Kind, (Local, Synchronous, Independent, Limits, Scale, Margin, Stage, HistoryUse)),
+    Kind(Sampling, usual={"freedom": 0.0, "widening": 1.0}),
     Kind(TabularPolicy, {"probs": "S A"}),
     Kind(EvaluationInput, {"start": "S", "terminal_value": "S"}, name="Asked"),
     Kind(Certificate, {"mean_error": "S A"} | dict.fromkeys(_ERRORS, "S A A"), axes_of_whole=True),

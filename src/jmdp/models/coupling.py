@@ -21,7 +21,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from jmdp.base.luck import Shock
+from jmdp.base.luck import STEP, Shock
 from jmdp.base.settings import choice
 from jmdp.errors import CouplingError
 from jmdp.models.tabular import TabularJMDP, check_model
@@ -76,8 +76,8 @@ class Coupling:
         smallest number of the branches in it, which needs no digest.
         """
         if self.shared_between_states:
-            return root.derived(b"environment", step)
-        return root.derived(b"environment", step, state if self.shared_in_a_state else branch.to_bytes(8, "little"))
+            return root.derived(STEP, step)
+        return root.derived(STEP, step, state if self.shared_in_a_state else branch.to_bytes(8, "little"))
 
     def policy_shock(self, root: Shock, step: int, coordinate: bytes, branch: int) -> Shock:
         """Shock of the policy after a step from a coordinate x = (state, action).

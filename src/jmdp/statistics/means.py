@@ -105,12 +105,15 @@ class Sampling:
     """When samples are examined, on which the width of intervals depends.
 
     ``"fixed"``: one look, at a number of samples chosen in advance. ``"sequential"``: those of `looks`, and sampling
-    may stop at any of them. ``"planned"``: five equally spaced looks.
+    may stop at any of them. ``"planned"``: five equally spaced looks. ``"histories"``: resampled histories, whose
+    spread, and not its n-th part, is the variance of the mean: only one history was recorded.
     """
 
-    kind: Literal["fixed", "sequential", "planned"] = "sequential"
+    kind: Literal["fixed", "sequential", "planned", "histories"] = "sequential"
     most: int = 0  # samples at the last look, if planned
     looks: int = 1  # at a fixed number of samples so far, or schedules of looks: more than one if it was continued
+    freedom: float = 0.0  # degrees of freedom of the spread of resampled histories; 0: no interval
+    widening: float = 1.0  # by which this spread is multiplied
 
     def next_look(self, n: int) -> int:
         """The first look after n samples, whatever the budget. Those that are not of a plan decide nothing."""
@@ -122,9 +125,11 @@ class Sampling:
 
         Infinite if the samples are too few for a large-sample interval.
         """
+        n = len(values)
         if self.kind == "fixed":
             return fixed_errors(values, error)
-        n = len(values)
+        if self.kind == "histories":
+            return history_errors(values, self.radius(n, error))
         if n < ENOUGH:
             none = np.full(values.shape[1], np.inf)
             return none, none
@@ -133,6 +138,8 @@ class Sampling:
 
     def radius(self, n: int, error: float) -> float:
         """Half-width of the interval of a mean of normal samples, in estimated standard errors."""
+        if self.kind == "histories":
+            return self.widening * history_radius(n, error, self.freedom)
         if self.kind == "fixed":
             from scipy.special import stdtrit
 
@@ -141,11 +148,15 @@ class Sampling:
 
     def chance_interval(self, count: float, n: int, error: float) -> Interval:
         """Interval of the probability of an event observed `count` times in n, a tie counting ½; any distribution."""
+        if self.kind == "histories":
+            return Interval(-math.inf, math.inf)
         found = anytime.fixed_chance_interval if self.kind == "fixed" else anytime.chance_interval
         return found(count, n, error)
 
     def quantile_ranks(self, p: float, n: int, error: float) -> tuple[int, int]:
         """Ranks (from 1) of the sorted samples that enclose the p-quantile; 0 and n + 1 stand for ∓∞."""
+        if self.kind == "histories":
+            return 0, n + 1
         return (anytime.fixed_quantile_ranks if self.kind == "fixed" else anytime.quantile_ranks)(p, n, error)
 
 
@@ -303,6 +314,36 @@ def sequential_radius(n: int, error: float) -> float:
     weight = n * (late + math.log1p(late)) / _SHARPEST_AT
     q = (math.sqrt(1 + weight) / spent) ** (2 / n)
     return math.inf if q >= 1 + weight or n < 2 else math.sqrt((n - 1) * (q - 1) / (1 - q / (1 + weight)))
+
+
+def history_radius(n: int, error: float, freedom: float) -> float:
+    """√(n + 1) times the quantile of Student's t: the mean of n resampled histories is as uncertain as one of them.
+
+    The spread is that of n histories, and each history was made from blocks: the variance has 1/(1/f + 1/(n − 1))
+    degrees of freedom, with those of the blocks, f. The mean of n varies by a further n-th part.
+    """
+    from scipy.special import stdtrit
+
+    if freedom <= 0 or n < 2:
+        return math.inf
+    return -float(stdtrit(1 / (1 / freedom + 1 / (n - 1)), error / 2)) * math.sqrt(n + 1)
+
+
+def history_errors(values: Floats, radius: float) -> tuple[Floats, Floats]:
+    """Errors of the means of n resampled histories: radius × s/√n, and the correction for skewness of `fixed_errors`.
+
+    The sum over a history is itself the statistic whose skewness is corrected, g s (t²/3 + 1/6) on the side of the
+    longer tail, with t the radius of one history. Infinite where histories do not differ.
+    """
+    n = len(values)
+    none = np.full(values.shape[1], np.inf)
+    if math.isinf(radius):
+        return none, none
+    std, skewness, _ = shape_of(values)
+    near, t = radius * std / math.sqrt(n), radius / math.sqrt(n + 1)
+    tail = skewness * std * (t * t / 3 + 1 / 6)
+    below, above = (np.where(std > 0, near + np.maximum(side, 0), none) for side in (-tail, tail))
+    return below, above
 
 
 def planned_radius(n: int, error: float, most: int) -> float:

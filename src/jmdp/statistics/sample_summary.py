@@ -21,6 +21,7 @@ from jmdp.statistics.anytime import with_largest_loss
 from jmdp.statistics.assumptions import Assumptions
 from jmdp.statistics.bounded_returns import BoundedReturns
 from jmdp.statistics.drawn_evaluation import DrawnSamples, SampledProblem, Stored, Within, drawn_evaluation
+from jmdp.statistics.history import HistoryUse
 from jmdp.statistics.means import FEW, IntervalRule, Sampling, Strata, centred, mean_of
 from jmdp.statistics.pair_means import PairMeans
 from jmdp.statistics.planning import Gaps, fewest, needed
@@ -47,6 +48,7 @@ class SampleSummary:
     certain: bool = False  # nothing is random, so that one sample is exact
     sign: float = 1.0  # −1 if smaller returns are better
     shares: Floats | None = None  # probabilities of the starts, if they were drawn in proportion to them
+    history: HistoryUse | None = None  # how a recorded history was used
     file_version: int | None = None  # 1: from a file of version 1, whose intervals were others
     _pairs: dict[tuple[int, int], Evaluation] = field(default_factory=dict, init=False, repr=False)
 
@@ -107,7 +109,7 @@ class SampleSummary:
 
     def decisive(self, n: int) -> bool:
         """Whether n samples may decide: with 1 − confidence, an outcome of probability `rarest` may be missing."""
-        if self.return_range is not None or self.sampling.kind == "fixed":
+        if self.return_range is not None or self.sampling.kind in ("fixed", "histories"):
             return True
         return n >= self._fewest
 
@@ -178,7 +180,7 @@ class SampleSummary:
         errors = np.array(self._rule(n).errors(gaps, 4 * rounding))
         if not self.certain:
             unvaried = (np.ptp(gaps, axis=0) <= 4 * rounding) & (n > FEW)
-            if seen:
+            if seen and self.sampling.kind != "histories":
                 errors[:, unvaried & (np.abs(mean) > hidden) & varied] = 0.0
             if (loss := self.assume.largest_loss) is not None:
                 errors[:, unvaried] = 0.0
@@ -271,10 +273,10 @@ class SampleSummary:
             rule,
             Within(*within),
         )
-        if one is not draws or self.strata is not None:
+        if one is not draws or self.strata is not None or self.sampling.kind == "histories":
             found = sample_moments(draws, self.limits, rule)
             mean = mean_of(draws.returns, self.strata)
-            evaluation = _with_means(evaluation, mean, found.mean_error, found.gap_mean_error)
+            evaluation = _with_means(evaluation, mean, self._of_means(found.mean_error), found.gap_mean_error)
         if self.return_range is None or self.certain:
             return evaluation
         return _within(evaluation, self.bounded(draws))
@@ -289,8 +291,13 @@ class SampleSummary:
         mean = mean_of(draws.returns, self.strata)
         if self.return_range is not None and not self.certain:
             return mean, *self.bounded(draws).means
-        off = mean_errors(draws, self.limits, self._rule(len(draws.returns)))
+        off = self._of_means(mean_errors(draws, self.limits, self._rule(len(draws.returns))))
         return mean, mean - off, mean + off
+
+    def _of_means(self, errors: Floats) -> Floats:
+        """Errors of means; infinite for resampled histories, whose blocks are chosen by the gaps alone."""
+        unknown = self.sampling.kind == "histories" and not self.certain
+        return np.full_like(errors, np.inf) if unknown else errors
 
 
 def _within(evaluation: Evaluation, bounded: BoundedReturns) -> Evaluation:

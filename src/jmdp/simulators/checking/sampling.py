@@ -27,8 +27,9 @@ from typing import Any
 
 import numpy as np
 
-from jmdp.base.luck import Shock, Usage
+from jmdp.base.luck import Shock
 from jmdp.base.luck_by_purpose import Key, Luck
+from jmdp.base.records import Record
 from jmdp.base.settings import short
 from jmdp.errors import PolicyError, SimulatorError
 from jmdp.models.actors.actor import Actor
@@ -223,9 +224,9 @@ class RunNotes:
     def __init__(self) -> None:
         self._runs: list[tuple[str, _NotingLuck]] = []
 
-    def luck(self, design: str, seed: int, sample: int) -> Luck:
+    def luck(self, design: str, shock: Shock) -> Luck:
         """Randomness of the next run, which notes what is drawn."""
-        luck = _NotingLuck(Shock.of_sample(seed, sample, Usage()))
+        luck = _NotingLuck(shock)
         self._runs.append((design, luck))
         return luck
 
@@ -240,7 +241,8 @@ class RunNotes:
 
     def _nothing(self) -> Iterator[str]:
         for design, luck in self._runs:
-            if not luck.used:
+            recorded = luck.shock.recorded
+            if not luck.used and not (isinstance(recorded, Record) and recorded.used):
                 yield (
                     f"Design {short(design)} drew nothing from `luck`, so all its runs are equal. If the simulation is "
                     'random, its seed is fixed: pass it luck.seed("model"), or draw from luck.'

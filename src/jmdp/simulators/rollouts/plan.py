@@ -22,7 +22,8 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from jmdp.base.arrays import Integers
-from jmdp.base.luck import Shock
+from jmdp.base.luck import Shock, Usage
+from jmdp.base.recorded_luck import RecordedLuck
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
 from jmdp.simulators.rollouts.draws import branch_bytes
@@ -48,6 +49,7 @@ class BranchPlan:
     seed: int
     stratify: bool = False  # starts in proportional shares
     fresh: frozenset[LuckSource] = frozenset()  # randomness that is redrawn, to measure its share of the variance
+    history: RecordedLuck | None = None  # in place of random numbers
     branches: tuple[int, ...] = ()  # original number of each branch; empty: 0, 1, 2, …
     alternatives: int = 0  # number of all branches, including those left out; 0: as many as given
 
@@ -83,6 +85,11 @@ class BranchPlan:
     def packed(self, pack: Callable[[Any], Any]) -> Self:
         """The plan with its start states packed or unpacked."""
         return replace(self, starts=replace(self.starts, states=[pack(state) for state in self.starts.states]))
+
+    def root(self, sample: int, usage: Usage | None = None) -> Shock:
+        """The shock from which all randomness of a sample derives, with its record if there is a history."""
+        shock = Shock.of_sample(self.seed, sample, usage)
+        return shock if self.history is None else self.history.given_to(shock)
 
     @property
     def state(self) -> Any:

@@ -34,7 +34,7 @@ def paired_draws(simulator: Simulator, plan: BranchPlan, first: int, count: int)
     and the policies allow it.
     """
     step_by_step = count == 1 and has_many_steps(simulator)  # for `check_repeatable`
-    program = None if step_by_step else simulator.program(plan)
+    program = None if step_by_step or plan.history is not None else simulator.program(plan)
     if program is not None:
         return program(first, count)
     simulate = _episodes if plan.actions is None else _rollouts
@@ -50,7 +50,7 @@ def _rollouts(simulator: Simulator, plan: BranchPlan, first: int, count: int) ->
     usage, rows, parts = Usage(), rollouts_at_once(simulator, len(plan.actors)), []
     for start in range(first, first + count, rows):
         samples = range(start, min(start + rows, first + count))
-        roots = [Shock.of_sample(plan.seed, number, usage) for number in samples]
+        roots = [plan.root(number, usage) for number in samples]
         parts.append(LockstepRollouts(simulator, plan, roots).run())
     return Draws.joined(parts)
 
@@ -321,7 +321,7 @@ class _Episodes:
         state = plan.starts.states[self._starts[row, branch]] if plan.starts.given else None
         episode = self._simulator.episode(shock, state, truncated_ends=plan.discount == 1, digests=self._places_matter)
         if self._sample[0] != row:
-            self._sample = row, Shock.of_sample(plan.seed, self._first + row, self._usage), []
+            self._sample = row, plan.root(self._first + row, self._usage), []
         _, root, common = self._sample
         return _Runner(row, branch, number, root, common, episode, plan.actors[branch].for_episode())
 

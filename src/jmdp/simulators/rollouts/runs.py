@@ -12,6 +12,8 @@ import numpy as np
 from jmdp.base.arrays import Floats
 from jmdp.base.luck import Shock, Usage
 from jmdp.base.luck_by_purpose import Luck
+from jmdp.base.recorded_luck import RecordedLuck
+from jmdp.base.records import Record
 from jmdp.base.settings import cut, real_number, short
 from jmdp.errors import SimulatorError
 from jmdp.simulators.rollouts.draws import ENDED, Draws, EpisodeDraws, branch_bytes, fingerprint
@@ -69,6 +71,12 @@ class RunBlocks:
 
     runs: Mapping[str, Run]
     seed: int
+    history: RecordedLuck | None = None
+
+    def root(self, sample: int, usage: Usage | None = None) -> Shock:
+        """The shock from which all randomness of a sample derives, with its record if there is a history."""
+        shock = Shock.of_sample(self.seed, sample, usage)
+        return shock if self.history is None else self.history.given_to(shock)
 
     def __call__(self, first: int, count: int, alternatives: tuple[int, ...], paired: bool) -> RunDraws:
         """Samples first … first + count − 1 of some of the designs, with the same randomness if `paired`."""
@@ -77,7 +85,7 @@ class RunBlocks:
         for sample in range(first, first + count):
             row: list[list[float]] = []
             for i in alternatives:
-                shock = Shock.of_sample(self.seed, sample, usage)
+                shock = self.root(sample, usage)
                 luck = Luck(shock if paired else shock.derived(b"design", 0, branch_bytes(i)))
                 names, values = self.result(i, sample, luck)
                 if rows or row:
@@ -89,28 +97,66 @@ class RunBlocks:
 
     def result(self, i: int, sample: int, luck: Luck) -> tuple[tuple[str, ...] | None, list[float]]:
         """Names of the measures, in alphabetical order, and values of one run."""
-        name, run = list(self.runs.items())[i]
-        try:
-            found = run(luck)
-        except Exception as error:
-            error.add_note(
-                f"In the design {short(name)}, sample {sample}. To repeat this run alone, call it with "
-                f"jmdp.Luck(jmdp.Shock.of_sample({self.seed}, {sample}))."
-            )
-            raise
-        where = f"Design {short(name)} in sample {sample}"
+        found, where = self.returned(i, sample, luck), f"Design {short(self._name(i))} in sample {sample}"
         if not isinstance(found, Mapping):
-            return None, [_number(found, where)]
+            return None, [self._number(found, where)]
         if not found or not all(isinstance(key, str) for key in found):
             raise SimulatorError(
                 f"{where} returned {short(found)}. Return a number, or a dictionary from names to numbers."
             )
         measured = {str.__str__(key): value for key, value in found.items()}
         names = tuple(sorted(measured))
-        return names, [_number(measured[key], f"{where}, {short(key)},") for key in names]
+        return names, [self._number(measured[key], f"{where}, {short(key)},") for key in names]
+
+    def returned(self, i: int, sample: int, luck: Luck) -> Any:
+        """What a run returns."""
+        name, run = list(self.runs.items())[i]
+        try:
+            found = run(luck)
+            if isinstance(record := luck.shock.recorded, Record):
+                record.finish(f"Design {short(name)}")
+        except Exception as error:
+            made = f"jmdp.Shock.of_sample({self.seed}, {sample})"
+            made = made if self.history is None else f"history.given_to({made})"
+            error.add_note(
+                f"In the design {short(name)}, sample {sample}. To repeat this run alone, call it with "
+                f"jmdp.Luck({made})."
+            )
+            raise
+        return found
+
+    def by_period(self) -> dict[str | None, Floats | None]:
+        """What each design earns in each period [T, D] of the history, by measure; None if runs return no lists."""
+        assert self.history is not None
+        found: dict[str | None, list[Any]] = {}
+        for i in range(len(self.runs)):
+            returned, where = self.returned(i, 0, Luck(self.root(0))), f"Design {short(self._name(i))}"
+            measured = returned if isinstance(returned, Mapping) else {None: returned}
+            for name, value in measured.items():
+                listed = by_period(value, len(self.history), where) if hasattr(value, "__len__") else None
+                found.setdefault(name, []).append(listed)
+        return {
+            name: None if any(one is None for one in columns) else np.array(columns, float).T
+            for name, columns in found.items()
+        }
+
+    def _number(self, value: Any, where: str) -> float:
+        """A result as a number: with a history, one for each period may be returned, whose sum counts."""
+        if self.history is None or not hasattr(value, "__len__"):
+            return _number(value, where)
+        return math.fsum(by_period(value, len(self.history), where))
 
     def _name(self, i: int) -> str:
         return list(self.runs)[i]
+
+
+def by_period(value: Any, periods: int, where: str) -> list[float]:
+    """One number for each period of a history."""
+    listed = list(value) if hasattr(value, "__len__") and not isinstance(value, (str, bytes, Mapping)) else []
+    if len(listed) != periods:
+        said = f"{len(listed)} numbers" if listed else short(value)
+        raise SimulatorError(f"{where} returned {said}. Return a list of {periods} numbers, one for each period.")
+    return [_number(one, where) for one in listed]
 
 
 def _number(value: Any, where: str) -> float:
