@@ -52,6 +52,7 @@ def _count(report: Report, problem: str, model: jmdp.TabularJMDP, policy: jmdp.T
             plain += 1
             point, out = out, point
             if residual <= enough:
+                sweep.whole(point)
                 break
     S = model.shape[0]
     difference = _difference(ours, policy, scale * point.reshape(S, S))

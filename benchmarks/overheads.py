@@ -196,6 +196,7 @@ def sweep(policy: str, quick: bool) -> Cost:
     np.multiply.outer(u, u, out=table)
     with PairSweep(operator) as swept:
         times = cpu_rounds(rounds(quick), partial(swept, point, out), partial(np.copyto, copy, table))
+        swept.whole(out)
     P, _ = policy_chain(model, rules)
     np.copyto(copy, np.asarray(P @ (P @ table).T))
     agree(f"sweep, {policy}", difference_between_states(out, copy, model.discount), ROUNDING)

@@ -50,7 +50,7 @@ def _compare(report: Report, problem: str, model: jmdp.TabularJMDP, policy: jmdp
     }
     with PairSweep(operator) as sweep:
         sweep(point, out)
-        difference = difference_between_states(out, forms["SciPy, P (P W)ᵀ, rows"](), model.discount)
+        difference = difference_between_states(sweep.whole(out), forms["SciPy, P (P W)ᵀ, rows"](), model.discount)
         agree(problem, difference, ROUNDING)
         timings = interleave({"sweep": partial(sweep, point, out), "np.copyto": partial(np.copyto, copy, W), **forms})
     fastest = min(forms, key=timings.best)

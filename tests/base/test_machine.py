@@ -53,7 +53,7 @@ def test_the_plan_is_kept():
 import resource, jmdp
 world = jmdp.worlds.windy_gridworld(30, 30, discount=0.9)
 policy = world.policies["goal_directed"]
-small = jmdp.worlds.windy_gridworld(18, 18)
+small = jmdp.worlds.windy_gridworld(25, 25)
 jmdp.evaluate(small.model, small.policies["uniform"], jmdp.Local())   # loads everything that is loaded once
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 for tables in {budgets}:

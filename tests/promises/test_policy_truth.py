@@ -236,6 +236,7 @@ def test_two_policies_with_a_known_gap():
 def test_compiled_sweeps_agree_with_sparse_ones(coupling, monkeypatch):
     from jmdp.methods.exact_pairs import pair_sweep
 
+    monkeypatch.setattr(pair_sweep, "_COMPILED_FROM", 300)
     world = jmdp.worlds.windy_gridworld(13, 13)
     policies = {name: world.policies[name] for name in ("careless", "goal_directed")}
     compiled = jmdp.evaluate(world.model, policies, coupling, jmdp.ExactPairs(order=3))

@@ -368,11 +368,6 @@ class StackedTable:
         for first in range(0, len(table), self.block):
             table[first : first + self.block, first : first + self.block] = 0.0
 
-    def mirror(self, table: Floats, sign: float = 1.0) -> None:
-        """Fill a table of pairs above its diagonal with ± the transposed entries below, block by block."""
-        for first in range(self.block, len(table), self.block):
-            table[:first, first : first + self.block] = sign * table[first : first + self.block, :first].T
-
     def pairs(self) -> tuple[Integers, Integers]:
         """All pairs of non-terminal states at one place; the first state is that of the later policy."""
         goes_on = np.flatnonzero(~self.model.terminal[: self.block])

@@ -191,7 +191,7 @@ def test_single_precision_says_so_in_its_certificate():
             model, policy = random_problem(rng, states=3, scenarios=3, actions=2, discounts=(0.5, 0.9))
             result = jmdp.evaluate(model, policy, coupling, jmdp.ExactPairs(1e-4, precision="float32"), throw=False)
             assert violations(result, Truth(model, policy, coupling)) == []
-    for states, scenarios in ((2, 300), (304, 60)):  # an entry is stored once for each scenario
+    for states, scenarios in ((2, 300), (400, 60)):  # an entry is stored once for each scenario
         signs = np.where(np.arange(scenarios) % 2, 1.0, -1.0)
         reward = np.broadcast_to(signs[None, :, None], (states, scenarios, 2))
         onward = (np.arange(states)[:, None, None] + np.arange(2)) % states
@@ -204,7 +204,7 @@ def test_single_precision_says_so_in_its_certificate():
         )
         full = jmdp.evaluate(common, uniform, jmdp.Synchronous(), jmdp.ExactPairs(1e-11))
         assert (np.abs(half.covariance - full.covariance) <= half.certificate.covariance_error).all()
-    world = jmdp.worlds.windy_gridworld(18, 18)
+    world = jmdp.worlds.windy_gridworld(25, 25)
     policy = world.policies["careless"]
     half = jmdp.evaluate(world.model, policy, jmdp.Local(), method=jmdp.ExactPairs(1e-4, precision="float32"))
     full = jmdp.evaluate(world.model, policy, jmdp.Local())

@@ -29,12 +29,13 @@ def pair_step(Q, td, mirror):
 
 def product(Q, H, calls, td=None, diagonal=NOTHING, out=None, change=NO_CHANGE, layout=None):
     """Several calls make one product; `out` is what to add to."""
-    layout = PairLayout.lower_triangle(len(H)) if layout is None else layout
+    layout = PairLayout.lower_triangle(len(H), len(H)) if layout is None else layout
     new = np.full_like(H, np.nan) if out is None else out.copy()
     step = pair_step(Q, np.zeros(len(H)) if td is None else td, 1.0)
     output = PairOutput(new, change, add=out is not None, measure=True)
     parts = [pair_product(step, H, diagonal, layout, first, calls, output) for first in range(calls)]
-    return new, max(parts)
+    assert max(entry for _, entry in parts) == np.abs(np.tril(H)).max()
+    return new, max(most for most, _ in parts)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -98,15 +99,35 @@ def test_changes_are_those_of_the_lower_triangle(size, kind):
     H = random_table(rng, size, kind)
     expected = H + sum(w * table.astype(float) for w, table in zip(weights, tables, strict=True))
     for first in range(3):
-        add_combination(weights, changes, PairLayout.lower_triangle(size), first, 3, H, 1.0)
+        add_combination(weights, changes, PairLayout.lower_triangle(size, size), first, 3, H, 1.0)
     np.testing.assert_array_equal(H, H.T)
     np.testing.assert_allclose(H, expected, rtol=1e-6 if kind == "float32" else 1e-12, atol=1e-6)
 
 
+@pytest.mark.parametrize("calls", [1, 3])
+@pytest.mark.parametrize("size", [9, 61, 530])
+def test_only_entries_that_are_read_are_stored_above_the_diagonal(size, calls):
+    """With steps of at most three down and one up: those within 3 + 1 + 7 of the diagonal. Others are no numbers."""
+    rng = np.random.default_rng(size)
+    dense = rng.random((size, size)) * np.tri(size, k=1) * (1 - np.tri(size, k=-4))
+    Q, H = csr_array(dense), random_table(rng, size)
+    layout = pair_sweep._layout_of(size, [Q])
+    distance = np.arange(size) - np.arange(size)[:, None]
+    above = distance > 3 + 1 + 7
+    new, _ = product(Q, np.where(above, np.nan, H), calls, layout=layout)
+    np.testing.assert_allclose(np.where(above, 0, new), np.where(above, 0, 0.4 * dense @ H @ dense.T), atol=1e-12)
+    moved, change = np.where(above, np.nan, H), lower_triangle((new - H).astype(np.float32))
+    for first in range(calls):
+        add_combination(np.ones(1), change[None, :], layout, first, calls, moved, 1.0)
+    np.testing.assert_allclose(np.where(above, 0, moved), np.where(above, 0, new), atol=1e-5)
+    distance[:, size // 8 * 8 :] = 0  # a last group of fewer rows is stored whole
+    assert np.isnan(new[distance >= 3 + 1 + 7 + 8]).all()
+
+
 @pytest.mark.parametrize("coupling", [jmdp.Local(), jmdp.Synchronous(), jmdp.Local("shared")], ids=repr)
 def test_evaluations_agree_with_those_of_the_sparse_product(coupling, monkeypatch):
+    monkeypatch.setattr(pair_sweep, "_COMPILED_FROM", 300)
     world = jmdp.worlds.windy_gridworld(18, 18)
-    assert world.model.shape[0] >= pair_sweep._COMPILED_FROM
     policy = world.policies["careless"]
     compiled = jmdp.evaluate(world.model, policy, coupling)
     monkeypatch.setattr(pair_sweep, "_COMPILED_FROM", 10**9)
@@ -126,7 +147,7 @@ def test_antisymmetric_tables_stay_so(size):
     source = source - source.T
     new, change = source.copy(), np.zeros(32 * (-(-size // 8)) * (-(-size // 8) + 1), np.float32)
     output = PairOutput(new, change, add=True, measure=True)
-    layout = PairLayout.lower_triangle(size)
+    layout = PairLayout.lower_triangle(size, size)
     pair_product(pair_step(Q, np.zeros(size), -1.0), H, np.zeros(size), layout, 0, 1, output)
     right = source + 0.4 * (Q @ H @ Q.T)
     np.testing.assert_allclose(new, right, atol=1e-12 * max(1, np.abs(right).max()))
@@ -160,9 +181,11 @@ def test_between_blocks_the_product_is_the_same_and_within_them_nothing_is_done(
         new, change = np.zeros((size, size)), np.zeros(layout.recorded, np.float32)
         output = PairOutput(new, change, add=False, measure=True)
         step = pair_step(Q, np.zeros(size), mirror)
-        worst = max(pair_product(step, H, NOTHING, layout, first, calls, output) for first in range(calls))
+        parts = [pair_product(step, H, NOTHING, layout, first, calls, output) for first in range(calls)]
+        worst, entry = (max(part) for part in zip(*parts, strict=True))
         np.testing.assert_allclose(new, np.tril(expected), atol=1e-12)
         assert worst == np.abs(new - np.tril(H)).max()
+        assert entry == np.abs(H).max()
         moved = np.tril(H)
         for first in range(calls):
             add_combination(np.ones(1), change[None, :], layout, first, calls, moved, mirror)
@@ -178,6 +201,7 @@ def test_between_blocks_the_product_is_the_same_and_within_them_nothing_is_done(
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("coupling", [jmdp.Local(), jmdp.Synchronous()], ids=repr)
 def test_the_number_of_threads_does_not_change_a_bit(threads, coupling, monkeypatch):
+    monkeypatch.setattr(pair_sweep, "_COMPILED_FROM", 300)
     world = jmdp.worlds.windy_gridworld(18, 18)
     here = jmdp.evaluate(world.model, world.policies["uniform"], coupling)
     monkeypatch.setattr(threads_room.os, "sched_getaffinity", lambda process: range(threads))

@@ -57,7 +57,7 @@ class ExactPairs(Method[Evaluation]):
     `jmdp.methods.shared.pair_operator`). Covariances of actions follow from W by a one-step lookahead. The paper's
     operator (Definition 5.1) is defined on pairs of (state, action); this one gives the same moments with A² times less
     memory, without subtracting squares. Plain sweeps contract with γ²; combining their changes converges faster
-    (`jmdp.methods.shared.fixed_point`). From 300 states on, sweeps are compiled and use all cores; the number of
+    (`jmdp.methods.shared.fixed_point`). From 600 states on, sweeps are compiled and use all cores; the number of
     threads does not change a bit of the result.
 
     The certificate is (‖residual‖ + rounding)/(1 − γ²), one step ahead: every stated interval contains the exact value.
@@ -229,15 +229,17 @@ class ExactPairs(Method[Evaluation]):
             higher = HigherMoments(plain, self.order, self.tolerance, self.max_sweeps)
             target = min(target, higher.second_order_target(operator.floor(entry)))
 
+        sweep = PairSweep(operator)
+
         def enough(table: Floats, residual: float) -> bool:
-            return means_met and tolerance.reached(operator.entry(table), residual)
+            return means_met and tolerance.reached(sweep.entry(table), residual)
 
         def floor(table: Floats) -> float:
-            return operator.floor(operator.entry(table))
+            return operator.floor(sweep.entry(table))
 
         stopping = StoppingRule(target, floor, operator.square, self.max_sweeps, enough)
         in_rewards = partial(scale.restore, power=2, units=2 * unit)
-        with sweep_bar(type(self).__name__, progress, in_rewards) as report, PairSweep(operator) as sweep:
+        with sweep_bar(type(self).__name__, progress, in_rewards) as report, sweep:
             if prefers_direct(operator):
                 found = solve_directly(sweep, operator.one_minus_square, operator.start(), stopping, report)
             else:

@@ -12,15 +12,17 @@ import numpy as np
 
 from jmdp.base.arrays import Floats, largest
 from jmdp.base.machine import Threads
-from jmdp.methods.kernels.tables import PairLayout, PairOutput, PairStep
+from jmdp.methods.kernels.tables import ROWS, PairLayout, PairOutput, PairStep
 from jmdp.methods.shared.fixed_point import Past, Sweeps
 from jmdp.methods.shared.pair_operator import PairOperator
 from jmdp.methods.shared.policy_chain import JointStep
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
     from jmdp.methods.exact_pairs.moment_operator import MomentOperator
 
-_COMPILED_FROM = 300
+_COMPILED_FROM = 600
 """Number of states from which compiled sweeps are worth the time to load the compiler."""
 
 _COMPILED_FROM_TERMS = 8_000_000
@@ -82,12 +84,20 @@ class PairSweep:
         self._sweep(point, out, False, _NOTHING)
 
     def whole(self, table: Floats) -> Floats:
-        """The table [S, S] with all entries; between blocks, compiled sweeps store only those below the diagonal."""
+        """The table [S, S] with all entries; compiled sweeps store only those above the diagonal that they read."""
         S, blocks = self.operator.model.shape[0], self.operator.blocks
         found = table.reshape(S, S)
-        if blocks is not None and self.compiled:
-            blocks.mirror(found, self.operator.mirror)
+        if self.compiled:
+            block = ROWS if blocks is None else blocks.block
+            for first in range(block, S, block):
+                rows = slice(first, first + block)
+                found[:first, rows] = self.operator.mirror * found[rows, :first].T
         return found
+
+    def entry(self, table: Floats) -> float:
+        """Largest entry of V and of `table`, which was measured last."""
+        operator = self.operator if isinstance(self.operator, PairOperator) else self.operator.pairs
+        return max(self._entry, largest(operator.V)) if self.compiled else operator.entry(table)
 
     def measured(self, point: Floats, out: Floats, change: Any = None) -> float:
         """Fill `out` with the sweep of `point` and `change` with out − point; return the largest |out − point|.
@@ -143,7 +153,8 @@ class PairSweep:
             on_diagonal = diagonal if last and diagonal is not None else np.zeros(0)
             output = PairOutput(new, change, add=i > 0 or source is not None, measure=measure and last)
             layout = self._layout._replace(same=_same_places(self.operator, H)) if last else self._layout
-            worst = max(self.threads.run(pair_product, (step, H, on_diagonal, layout), (output,)))
+            parts = self.threads.run(pair_product, (step, H, on_diagonal, layout), (output,))
+            worst, self._entry = (max(part) for part in zip(*parts, strict=True))
         return worst
 
 
@@ -184,7 +195,7 @@ class PastChanges(Past):
         from jmdp.methods.kernels.changes import add_combination
 
         S = self.sweep.operator.model.shape[0]
-        before, after = (weights, self.changes, _layout(self.sweep.operator)), self.sweep.operator.mirror
+        before, after = (weights, self.changes, self.sweep._layout), self.sweep.operator.mirror
         self.sweep.threads.run(add_combination, before, (point.reshape(S, S), after))
 
 
@@ -206,7 +217,20 @@ def change_record(operator: PairOperator | MomentOperator) -> tuple[int, type[np
 def _layout(operator: PairOperator | MomentOperator) -> PairLayout:
     """Layout of the entries that a sweep computes."""
     S, blocks = operator.model.shape[0], operator.blocks
-    return PairLayout.lower_triangle(S) if blocks is None else PairLayout.between_blocks(S, blocks.block)
+    if blocks is not None:
+        return PairLayout.between_blocks(S, blocks.block)
+    return _layout_of(S, [joint.one.step for joint in operator.joint_steps])
+
+
+def _layout_of(S: int, steps: list[csr_array[np.float64]]) -> PairLayout:
+    """Layout of all pairs of states, for steps with these matrices."""
+    # For rows s of a group, entries (s', u) are read with s' a successor of s, and u a successor of the group's states.
+    up = down = 0
+    for step in steps:
+        entries = step.tocoo()
+        further = entries.col - entries.row
+        up, down = max(up, int(further.max(initial=0))), max(down, -int(further.min(initial=0)))
+    return PairLayout.lower_triangle(S, up + down + ROWS - 1)
 
 
 def _same_places(operator: PairOperator | MomentOperator, H: Floats) -> Floats:

@@ -88,7 +88,6 @@ def add_combination(
                         row[k] += weight * changes[i, begin + k]
                 for k in range(width):
                     H[s, left + k] = row[k]
-            if layout.mirrored:
-                for t in range(left, right):
-                    for s in range(max(top, t + _1), bottom):
-                        H[t, s] = mirror * H[s, t]
+            for t in range(max(left, layout.near[group]), right):
+                for s in range(max(top, t + _1), bottom):
+                    H[t, s] = mirror * H[s, t]

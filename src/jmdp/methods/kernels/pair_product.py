@@ -1,7 +1,8 @@
 """The pair product Q H Qᵀ for a sparse Q and a symmetric or antisymmetric H, which dominates the time of a sweep.
 
 Rows are processed eight at a time. Their X = Q H is stored with the eight rows side by side, so that each sparse column
-of the second product is one contiguous load. Only the lower triangle is computed, and each entry is stored twice.
+of the second product is one contiguous load. Only the lower triangle is computed. An entry is stored above the diagonal
+too if a sweep reads it there, which is rare if steps lead to states with similar numbers.
 Columns are processed in tiles that fit in the L1 cache. Each entry is one sum in a fixed order, so the number of
 threads does not change a bit, and the result has the symmetry of H. Indices are unsigned, for which numba omits the
 test for negative values.
@@ -15,9 +16,8 @@ import numpy as np
 
 from jmdp.base.arrays import Floats
 from jmdp.base.compiled_kernel import compiled, compiled_part
-from jmdp.methods.kernels.tables import PairLayout, PairOutput, PairStep
+from jmdp.methods.kernels.tables import ROWS, PairLayout, PairOutput, PairStep
 
-ROWS = 8
 _TILE = np.uint64(512)
 _0, _1, _2, _3, _4, _5, _6, _7, _8 = (np.uint64(i) for i in range(ROWS + 1))
 
@@ -46,7 +46,7 @@ def _left_product(step: PairStep, H: Floats, top: int, bottom: int, last: int, r
 
 
 @compiled_part(fastmath=_FASTMATH)
-def _eight_rows(step: PairStep, X: Floats, top: int, left: int, right: int, mirrored: bool, output: PairOutput) -> None:
+def _eight_rows(step: PairStep, X: Floats, top: int, left: int, right: int, near: int, output: PairOutput) -> None:
     """Fill columns left, …, right − 1 of a full group, left of its diagonal block: eight sums side by side."""
     starts, columns, values, td, weight, _, mirror = step
     out, add = output.table, output.add
@@ -73,7 +73,7 @@ def _eight_rows(step: PairStep, X: Floats, top: int, left: int, right: int, mirr
             a5 += out[top + _5, t]
             a6 += out[top + _6, t]
             a7 += out[top + _7, t]
-        if mirrored:
+        if t >= near:
             out[t, top], out[t, top + _1] = mirror * a0, mirror * a1
             out[t, top + _2], out[t, top + _3] = mirror * a2, mirror * a3
             out[t, top + _4], out[t, top + _5] = mirror * a4, mirror * a5
@@ -114,18 +114,19 @@ def _put_same_places(layout: PairLayout, top: int, left: int, right: int, output
 @compiled_part(fastmath=_FASTMATH)
 def _largest_change(
     H: Floats, top: int, bottom: int, left: int, right: int, begin: int, width: int, output: PairOutput
-) -> float:
-    """Return max |out − H| in a tile of rows and columns, and record out − H if `change` is not empty."""
+) -> tuple[float, float]:
+    """Return max |out − H| and max |H| in a tile of rows and columns; record out − H if `change` is not empty."""
     out, change = output.table, output.change
-    worst = 0.0
+    worst = entry = 0.0
     for s in range(top, bottom):
         at = begin + (s - top) * width
         for t in range(left, right):
-            difference = out[s, t] - H[s, t]
+            before = H[s, t]
+            difference = out[s, t] - before
             if change.size > 0:
                 change[at + t] = difference
-            worst = max(worst, abs(difference))
-    return worst
+            worst, entry = max(worst, abs(difference)), max(entry, abs(before))
+    return worst, entry
 
 
 @compiled(fastmath=_FASTMATH)
@@ -137,15 +138,15 @@ def pair_product(
     first: int,  # this call computes groups of eight rows first, first + stride, …
     stride: int,
     output: PairOutput,
-) -> float:
+) -> tuple[float, float]:
     """Fill the rows (and, by symmetry, columns) of some groups with weight × (td tdᵀ + square × Q H Qᵀ).
 
-    With `measure`, returns max |out − H| over these groups, and records out − H in `change` if that is not empty: group
-    by group and row by row, as specified by the layout.
+    With `measure`, returns max |out − H| and max |H| over these groups, and records out − H in `change` if that is not
+    empty: group by group and row by row, as specified by the layout.
     """
     S = np.uint64(H.shape[0])
     row, X = np.empty(_TILE), np.zeros((S, _8))
-    worst = 0.0
+    worst = entry = 0.0
     for group in range(np.uint64(first), (S + _7) // _8, np.uint64(stride)):
         top = group * _8
         bottom = min(top + _8, S)
@@ -154,11 +155,11 @@ def pair_product(
         for left in range(_0, reach, _TILE):
             right = min(left + _TILE, reach)
             full = min(right, top) if bottom - top == _8 else _0
-            _eight_rows(step, X, top, left, full, layout.mirrored, output)
+            _eight_rows(step, X, top, left, full, layout.near[group], output)
             _single_entries(step, X, diagonal, top, bottom, max(left, full), right, output)
             _put_same_places(layout, top, left, right, output)
             if output.measure:
                 width = (reach + _7) // _8 * _8
-                change = _largest_change(H, top, bottom, left, right, layout.begin[group], width, output)
-                worst = max(worst, change)
-    return worst
+                found = _largest_change(H, top, bottom, left, right, layout.begin[group], width, output)
+                worst, entry = max(worst, found[0]), max(entry, found[1])
+    return worst, entry

@@ -27,6 +27,9 @@ ENDED = -1
 
 Unsigned = np.typing.NDArray[np.uint64]
 
+ROWS = 8
+"""Rows of a table of pairs that are processed together."""
+
 
 class BranchTables(NamedTuple):
     """Model, policy and coupling as arrays, for `branches`."""
@@ -119,26 +122,29 @@ class PairLayout(NamedTuple):
     """Part of a table that is swept, by groups of eight rows, and positions in the record of changes."""
 
     reach: Unsigned  # [groups], columns 0, …, reach − 1 of a group's rows are computed, the rest follows by symmetry
-    mirrored: bool  # True if the rest is stored too; between blocks it is not read
+    near: Unsigned  # [groups], columns from `near` on are stored on both sides of the diagonal: those that are read
     begin: Unsigned  # [groups], start of a group's changes: row by row, each reach rounded up to a multiple of 8
     block: np.uint64  # columns between copies of a state under two policies; see `same`
     same: Floats  # [lags, S], entries (s, s − (lag + 1) × block) computed separately; empty if unused
 
     @classmethod
-    def lower_triangle(cls, S: int) -> PairLayout:
-        """All pairs of states."""
-        return cls._of(S, np.minimum(8 * np.arange(1, -(-S // 8) + 1), S), True, S)
+    def lower_triangle(cls, S: int, band: int) -> PairLayout:
+        """All pairs of states; sweeps read entries above the diagonal up to this distance from it."""
+        top = ROWS * np.arange(-(-S // ROWS))
+        return cls._of(S, np.minimum(top + ROWS, S), np.maximum(top - band, 0), S)
 
     @classmethod
     def between_blocks(cls, S: int, block: int) -> PairLayout:
         """Pairs of states of different blocks only."""
-        return cls._of(S, 8 * np.arange(S // 8) // block * block, False, block)
+        reach = 8 * np.arange(S // 8) // block * block
+        return cls._of(S, reach, reach, block)
 
     @classmethod
-    def _of(cls, S: int, reach: Integers, mirrored: bool, block: int) -> PairLayout:
+    def _of(cls, S: int, reach: Integers, near: Integers, block: int) -> PairLayout:
         sizes = 8 * (-(-reach // 8) * 8)
         begin = np.cumsum(sizes) - sizes
-        return cls(reach.astype(np.uint64), mirrored, begin.astype(np.uint64), np.uint64(block), np.zeros((0, S)))
+        whole = np.uint64
+        return cls(reach.astype(whole), near.astype(whole), begin.astype(whole), whole(block), np.zeros((0, S)))
 
     @property
     def recorded(self) -> int:
