@@ -47,6 +47,7 @@ def questions() -> dict[str, tuple[Any, Any, Any, dict[str, Any]]]:
         "horizon": (MODEL, POLICY, jmdp.Local(), {"horizon": 2}),
         "lazy": (jmdp.LazyJMDP.of(MODEL), lambda s: POLICY.probs[s], jmdp.Local(), {}),
         "simulator": (jmdp.simulators.TabularSimulator(MODEL), POLICY, jmdp.Local(), {}),
+        "simulated policies": (jmdp.simulators.TabularSimulator(MODEL), several, jmdp.Local(), {}),
     }
 
 
@@ -56,7 +57,11 @@ def questions() -> dict[str, tuple[Any, Any, Any, dict[str, Any]]]:
         ("Synchronous", r"LocalOnly does not cover Synchronous\(\)\. It covers: a table; Local\(\); policy_luck "),
         ("Independent", r"does not cover Independent\(\).*Use ExactPairs\(\) or ExactDistribution\(\) or JIPE\(\) or "),
         ("shared policy luck", r"does not cover policy_luck='shared'.*policy_luck 'independent'; one policy; "),
-        ("several policies", r"does not cover several policies.*Use ExactPairs\(\) or "),
+        ("several policies", r"does not cover several policies\..*Use ExactPairs\(\) or "),
+        (
+            "simulated policies",
+            r"LocalOnly does not cover a simulator.*Use LearnedMoments\(seed=…\), or jmdp\.compare_p",
+        ),
         ("horizon", r"does not cover a finite horizon.*no finite horizon\. Use ExactPairs\(\)"),
         ("lazy", r"does not cover a LazyJMDP.*Use ReachablePairs\(state\)\."),
         (
@@ -91,13 +96,21 @@ def test_each_method_answers_what_it_declares_and_nothing_else(name: str) -> Non
         "on_table": "a table" in covers.models,
         "on_lazy_model": "a LazyJMDP" in covers.models,
         "on_simulator": "a simulator" in covers.models,
-        "on_policies": covers.several_policies,
+        "on_policies": "a table" in covers.several_policies,
+        "on_simulated_policies": "a simulator" in covers.several_policies,
         "on_horizon": covers.finite_horizons,
     }
     for entry, declared in entries.items():
         assert (getattr(kind, entry) is not getattr(Method, entry)) == declared, entry
     assert {type(coupling) for coupling in REGISTERED[name].couplings} == set(covers.couplings)
     assert {coupling.policy_luck for coupling in REGISTERED[name].couplings} == set(covers.policy_luck)
+
+
+def test_models_in_which_one_policy_only_is_covered_are_named() -> None:
+    model, several, coupling, _ = questions()["simulated policies"]
+    said = r"MonteCarlo does not cover several policies in a simulator.*several in a table;"
+    with pytest.raises(ModelError, match=said):
+        jmdp.evaluate(model, several, coupling, jmdp.MonteCarlo(seed=1))
 
 
 def test_every_method_is_declared_and_every_question_has_a_method() -> None:

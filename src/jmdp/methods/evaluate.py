@@ -15,6 +15,7 @@ from jmdp.base.settings import boolean_value
 from jmdp.errors import CouplingError, ModelError, NotConvergedError, PolicyError, SettingsError
 from jmdp.methods.exact_pairs.exact_pairs import ExactPairs
 from jmdp.methods.method import Method, ModelKind, Question, check_covered, check_kind, check_method, check_table
+from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
 from jmdp.models.horizon import Horizon, horizon_model, policy_steps
 from jmdp.models.lazy import LazyJMDP
@@ -89,11 +90,11 @@ def evaluate(
         Policy followed after the first action. For a table, any that `TabularPolicy.of` takes: ``{state: action}``,
         ``{state: {action: probability}}``, a function of the label of a state, a `TabularPolicy`, one action for each
         state ``[S]``, probabilities ``[S, A]`` or "uniform"; for a `LazyJMDP`, a function from a state to its action
-        probabilities; for a simulator, any policy that `as_policy` accepts. For a table also a dictionary of
-        policies, {"old": p, "new": q}: the evaluation is then of the return of each policy, followed from the first
-        step on, and its second axis is the policies instead of the actions. Branches of different policies receive the
-        same scenario while they are in the same state (`Synchronous`: in all states; `Independent`: never); with
-        policy_luck="shared" they draw their actions with the same uniform number.
+        probabilities; for a simulator, any policy that `as_policy` accepts. For a table, and with `LearnedMoments` for
+        a simulator, also a dictionary of policies, {"old": p, "new": q}: the evaluation is then of the return of each
+        policy, followed from the first step on, and its second axis is the policies instead of the actions. Branches
+        of different policies receive the same scenario while they are in the same state (`Synchronous`: in all states;
+        `Independent`: never); with policy_luck="shared" they draw their actions with the same uniform number.
     coupling
         Which randomness is shared: `Local` (the paper's), `Synchronous` or `Independent`. The result depends on it, so
         it has no default.
@@ -103,10 +104,10 @@ def evaluate(
     discount
         Discount factor γ, for a simulator without one and for a finite horizon. Other models have their own.
     starts
-        With several policies: distribution of the start state, which is drawn once for all policies. Probabilities [S],
-        {state: probability} or a list of equally likely states. The evaluation then has one more state, "start". Its
-        gaps are those of the whole policies; `Evaluation.variance_split` splits their variance into the parts within
-        and between starts.
+        With several policies of a table: distribution of the start state, which is drawn once for all policies.
+        Probabilities [S], {state: probability} or a list of equally likely states. The evaluation then has one more
+        state, "start". Its gaps are those of the whole policies; `Evaluation.variance_split` splits their variance into
+        the parts within and between starts.
     horizon, terminal_value
         For a table: number of steps, and value [S] of the state after the last step (default 0). The policy may then
         depend on time, as an array [H, S, A] or a list of H policies, and `discount`, which may be 1, replaces the
@@ -192,9 +193,7 @@ def _answer(
 ) -> Any:
     """Check that model, policy and coupling are compatible, and run the method on this kind of model."""
     if isinstance(model, Simulator):
-        from jmdp.models.actors.as_policy import as_policy
-
-        actor = as_policy(policy, model.actions, table=table_of(model))
+        actor = _actor_of(policy, model)
         return method.on_simulator(model, actor, coupling, problem_discount(model.discount, discount), progress)
     if isinstance(model, LazyJMDP):
         problem_discount(model.discount, discount)
@@ -203,6 +202,12 @@ def _answer(
     table = check_table(model, policy, coupling)
     problem_discount(model.discount, discount)
     return method.on_table(model, table, coupling, progress)
+
+
+def _actor_of(policy: Any, simulator: Simulator) -> Actor:
+    from jmdp.models.actors.as_policy import as_policy
+
+    return as_policy(policy, simulator.actions, table=table_of(simulator))
 
 
 def check_lazy_policy(policy: Any) -> None:
@@ -223,8 +228,14 @@ def _of_policies(
     start: Any,
     progress: bool,
 ) -> Any:
-    """Evaluate several policies of a table."""
-    _check_policies(model, policies)
+    """Evaluate several policies of a table or a simulator."""
+    _check_policies(policies)
+    if isinstance(model, Simulator):
+        if start is not None:
+            raise SettingsError("starts=… requires a table. For a simulator use jmdp.compare_policies(…, starts=…).")
+        actors = {name: _actor_of(policy, model) for name, policy in policies.items()}
+        discount = problem_discount(model.discount, discount)
+        return method.on_simulated_policies(model, actors, coupling, discount, progress)
     tables = {name: check_table(model, policy, coupling) for name, policy in policies.items()}
     problem_discount(model.discount, discount)
     distinct = _Distinct({name: [table] for name, table in tables.items()}, coupling)
@@ -233,9 +244,7 @@ def _of_policies(
     return distinct.all_of(method.on_policies(model, given, coupling, drawn, progress))
 
 
-def _check_policies(model: Any, policies: Mapping[str, Any]) -> None:
-    if isinstance(model, Simulator | LazyJMDP):
-        raise ModelError("Evaluating several policies requires a table. For a simulator, use jmdp.compare_policies.")
+def _check_policies(policies: Mapping[str, Any]) -> None:
     if not policies or not all(isinstance(name, str) for name in policies):
         raise PolicyError(
             'Give several policies as a dictionary from names to policies: {"old": p, "new": q}, and one policy as '
@@ -289,7 +298,7 @@ class _Horizon:
             if start is not None:
                 raise SettingsError(_START_IS_FOR_POLICIES)
             return method.on_horizon(problem, policy_steps(policy, model, horizon.steps), coupling, horizon, progress)
-        _check_policies(model, policy)
+        _check_policies(policy)
         steps = {name: policy_steps(one, model, horizon.steps) for name, one in policy.items()}
         distinct = _Distinct(steps, coupling)
         answer = method.on_horizon(problem, distinct.policies, coupling, horizon, progress)

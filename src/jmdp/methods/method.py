@@ -47,14 +47,16 @@ class Covers:
         "independent", "shared" or both.
     models
         Kinds of models.
-    several_policies, finite_horizons
-        Whether there is `on_policies`, and `on_horizon`.
+    several_policies
+        Kinds of models in which several policies are evaluated too.
+    finite_horizons
+        Whether there is `on_horizon`.
     """
 
     couplings: tuple[type[Coupling], ...]
     policy_luck: tuple[PolicyLuck, ...]
     models: tuple[ModelKind, ...] = ("a table",)
-    several_policies: bool = False
+    several_policies: tuple[ModelKind, ...] = ()
     finite_horizons: bool = False
 
     def missing(self, question: Question) -> str | None:
@@ -66,8 +68,8 @@ class Covers:
             return f"{type(coupling).__name__}()"
         if coupling.policy_luck not in self.policy_luck:
             return f"policy_luck={coupling.policy_luck!r}"
-        if question.several_policies and not self.several_policies:
-            return "several policies"
+        if question.several_policies and question.model not in self.several_policies:
+            return "several policies" if question.model == "a table" else f"several policies in {question.model}"
         return "a finite horizon" if question.finite_horizon and not self.finite_horizons else None
 
     def __str__(self) -> str:
@@ -76,29 +78,41 @@ class Covers:
                 " or ".join(self.models),
                 " or ".join(f"{coupling.__name__}()" for coupling in self.couplings),
                 "policy_luck " + " or ".join(map(repr, self.policy_luck)),
-                "one or several policies" if self.several_policies else "one policy",
+                self._policies,
                 "no horizon or a finite one" if self.finite_horizons else "no finite horizon",
             ]
         )
+
+    @property
+    def _policies(self) -> str:
+        if not self.several_policies:
+            return "one policy"
+        if self.several_policies == self.models:
+            return "one or several policies"
+        return f"one policy, or several in {' or '.join(self.several_policies)}"
 
 
 _ALL = (Local, Synchronous, Independent)
 _BOTH: tuple[PolicyLuck, ...] = ("independent", "shared")
 
 COVERS = {
-    "ExactPairs()": Covers(couplings=_ALL, policy_luck=_BOTH, several_policies=True, finite_horizons=True),
-    "ExactDistribution()": Covers(couplings=_ALL, policy_luck=_BOTH, several_policies=True, finite_horizons=True),
+    "ExactPairs()": Covers(couplings=_ALL, policy_luck=_BOTH, several_policies=("a table",), finite_horizons=True),
+    "ExactDistribution()": Covers(
+        couplings=_ALL, policy_luck=_BOTH, several_policies=("a table",), finite_horizons=True
+    ),
     "JIPE()": Covers(couplings=_ALL, policy_luck=_BOTH),
     "ReachablePairs(state)": Covers(
-        couplings=_ALL, policy_luck=_BOTH, models=("a table", "a LazyJMDP"), several_policies=True
+        couplings=_ALL, policy_luck=_BOTH, models=("a table", "a LazyJMDP"), several_policies=("a table",)
     ),
     "MonteCarlo(seed=…)": Covers(
-        couplings=_ALL, policy_luck=_BOTH, models=("a table", "a simulator"), several_policies=True
+        couplings=_ALL, policy_luck=_BOTH, models=("a table", "a simulator"), several_policies=("a table",)
     ),
     "Incremental(seed=…)": Covers(couplings=_ALL, policy_luck=_BOTH),
     # Under Independent branches in the same state do not merge: covariances are no function of coordinates, or are 0.
     "LinearProjected(features)": Covers(couplings=_ALL[:2], policy_luck=_BOTH),
-    "LearnedMoments(seed=…)": Covers(couplings=_ALL, policy_luck=_BOTH, models=("a simulator",)),
+    "LearnedMoments(seed=…)": Covers(
+        couplings=_ALL, policy_luck=_BOTH, models=("a simulator",), several_policies=("a simulator",)
+    ),
     "NeuralGram(seed=…)": Covers(couplings=_ALL[:2], policy_luck=_BOTH, models=("a simulator",)),
 }
 """What the methods of this package cover, by how they are written in code. It is here, and not in their folders, so
@@ -134,9 +148,9 @@ class Method(MethodSettings, Generic[Answer]):
     """Base class of methods that compute joint moments. Subclasses are frozen dataclasses of settings.
 
     A method declares in `covers` which questions it answers, and implements `on_table`, `on_lazy_model`,
-    `on_simulator`, `on_policies` and `on_horizon` for these. Users call `jmdp.evaluate`, which refuses other questions
-    and checks that model, policy and coupling are compatible. Results beyond means and covariances are declared in
-    ``results/result.py``.
+    `on_simulator`, `on_policies`, `on_simulated_policies` and `on_horizon` for these. Users call `jmdp.evaluate`, which
+    refuses other questions and checks that model, policy and coupling are compatible. Results beyond means and
+    covariances are declared in ``results/result.py``.
     """
 
     covers: ClassVar[Covers | None] = None  # must be declared
@@ -156,6 +170,12 @@ class Method(MethodSettings, Generic[Answer]):
         self, model: TabularJMDP, policies: Policies, coupling: Coupling, start: Floats | None, progress: bool
     ) -> Answer:
         """Evaluate several policies in a table under shared randomness; from a random `start` [S] too, if given."""
+        raise NotImplementedError
+
+    def on_simulated_policies(
+        self, simulator: Simulator, actors: Mapping[str, Actor], coupling: Coupling, discount: float, progress: bool
+    ) -> Answer:
+        """Evaluate several policies in a simulator under shared randomness."""
         raise NotImplementedError
 
     def on_horizon(

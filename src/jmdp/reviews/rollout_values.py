@@ -64,6 +64,8 @@ class LookaheadValues:
     def __post_init__(self) -> None:
         if not is_learned(self.values):
             function("values", self.values, SettingsError, optional=True)
+        elif self.values.actions.kind == "policy":
+            raise SettingsError("values has the returns of several policies. Learn those of actions, with one policy.")
         whole(self, "samples", 1, 1_000_000)
         whole(self, "folds", 2, 1000)
 

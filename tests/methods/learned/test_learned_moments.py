@@ -13,7 +13,7 @@ import pytest
 
 import jmdp
 from jmdp.distribute.pools import one_thread
-from jmdp.errors import FileError, SettingsError
+from jmdp.errors import FileError, PolicyError, SettingsError
 from jmdp.methods.learned import candidates
 from jmdp.methods.learned.candidates import Forest, Moments, Neighbours, Scaled, Table
 from jmdp.methods.learned.inputs import Inputs
@@ -128,6 +128,15 @@ def test_neighbours_are_the_nearest():
         np.testing.assert_allclose(fitted.rows(new)[i], rows[near].mean(axis=0), rtol=1e-6)
 
 
+def test_waves_are_nearly_sines():
+    x = RNG(0).normal(size=(50, 3))
+    features = candidates.Features.of(x, 40)
+    z = features.standard(x)
+    assert np.abs(z).max() < 4  # not limited
+    turns = z @ features.frequencies + features.phases
+    np.testing.assert_allclose(features(x), np.concatenate([z, np.sin(2 * np.pi * turns)], axis=1), atol=0.06)
+
+
 def test_boosted_trees_lower_the_deviance_at_every_step(monkeypatch):
     x, returns = drawn(N=400)
     rows = covariance_rows(returns)
@@ -222,6 +231,111 @@ def test_answers_are_near_those_of_the_table():
     assert found.outcome is Outcome.TRAINED
     for s in range(7):
         assert found.at(s).gap(0, 0, 1).variance == pytest.approx(exact.gap(s, 0, 1).variance, rel=0.35, abs=0.2)
+
+
+# ------------------------------------------------------------------------------------------------- several policies
+
+
+LUCK = np.arange(4) / 4
+POLICIES = {"old": np.eye(2)[[0] * 7], "new": np.eye(2)[[0, 1, 0, 1, 0, 1, 1]]}
+
+
+def table():
+    """The walk with luck from four values, in which "go" earns and moves two states further."""
+    states = np.arange(7)
+    reward = np.array([[[a * u * (1 + s) for a in range(2)] for u in LUCK] for s in states])
+    after = np.array([[[(s + 1 + 2 * a + int(3 * u)) % 7 for a in range(2)] for u in LUCK] for s in states])
+    return jmdp.TabularJMDP(np.full((7, 4), 0.25), reward, after, 0.6)
+
+
+class Anywhere(jmdp.simulators.TabularSimulator):
+    def start(self, shock):
+        return int(7 * shock.uniform())
+
+
+@pytest.fixture(scope="module")
+def of_policies():
+    return learned(Anywhere(table()), POLICIES, None, max_steps=30_000)
+
+
+def test_several_policies_are_near_the_table(of_policies):
+    exact = jmdp.evaluate(table(), POLICIES, jmdp.Synchronous())
+    assert of_policies.outcome is Outcome.TRAINED
+    for s in range(7):
+        found, truth = of_policies.at(s).gap(0, "new", "old"), exact.gap(s, "new", "old")
+        assert found.variance == pytest.approx(truth.variance, rel=0.35, abs=0.2)
+        assert found.mean == pytest.approx(truth.mean, rel=0.3, abs=0.3)
+    assert of_policies.at(3).actions.kind == "policy"
+
+
+def visits_of(policies):
+    simulator = jmdp.simulators.TabularSimulator(table())
+    actors = tuple(as_policy(policy, simulator.actions, table=table()) for policy in policies)
+    return VisitPlan(Always(table()), actors, jmdp.Synchronous(), 0.6, 9, 1)
+
+
+class Always(jmdp.simulators.TabularSimulator):
+    """Steps that lead to the state of the action, so that a policy visits one state."""
+
+    def start(self, shock):
+        return 0
+
+    def step(self, state, action, shock):
+        return super().step(state, action, shock)._replace(state=action)
+
+    advance = step
+
+    def program(self, plan):
+        return None
+
+
+def test_several_policies_visit_states_in_turn():
+    plan = visits_of([np.eye(2)[[0] * 7], np.eye(2)[[1] * 7]])
+    late = np.concatenate([plan(block, 4).observation[1:] for block in range(2)])  # after at least eight steps
+    assert late.tolist() == [1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0]
+
+
+def test_held_out_policies_are_at_most_four_of_all():
+    policies = [np.eye(2)[[i >> s & 1 for s in range(7)]] for i in range(6)]
+    plan = visits_of(policies)
+    whole, some = plan(3, 4), plan(3, 4, True)
+    assert some.actions.shape == (8, 4)
+    assert set(some.actions.ravel()) == set(range(6))
+    assert np.array_equal(whole.returns[np.arange(8)[:, None], :, some.actions].swapaxes(1, 2), some.returns)
+
+
+def test_equal_policies_have_no_gap():
+    found = learned(Anywhere(table()), {"old": POLICIES["new"], "new": POLICIES["new"]}, None, max_steps=1)
+    assert found.outcome is Outcome.NOTHING_VARIED
+    gap = found.at(2).gap(0, "old", "new")
+    assert (gap.mean, gap.variance) == (0.0, 0.0)
+
+
+def test_policies_are_saved_and_connected_by_name(of_policies, tmp_path):
+    of_policies.save(tmp_path / "learned.nc")
+    found = jmdp.load(tmp_path / "learned.nc")
+    assert found.at(np.array(3)).gap(0, "old", "new").variance == of_policies.at(3).gap(0, "old", "new").variance
+    with pytest.raises(PolicyError, match="Give those that were learned: 'old', 'new'"):
+        found.connected(Anywhere(table()), POLICIES["old"])
+    whole = found.connected(Anywhere(table()), POLICIES)
+    again, first = (one.calibrate(seed=3, states=16, rollouts=4) for one in (whole, of_policies))
+    assert repr(again) == repr(first)
+
+
+def test_one_policy_by_name_has_no_gap():
+    with pytest.raises(PolicyError, match="There is one policy"):
+        learned(walk(), {"only": stay})
+
+
+def test_starts_are_for_tables():
+    method = jmdp.LearnedMoments(seed=1)
+    with pytest.raises(SettingsError, match=r"starts=… requires a table.*compare_policies"):
+        jmdp.evaluate(walk(), {"a": stay, "b": stay}, jmdp.Local(), method, discount=0.5, starts=[0])
+
+
+def test_values_of_reviews_are_those_of_actions(of_policies):
+    with pytest.raises(SettingsError, match="actions"):
+        jmdp.reviews.LookaheadValues(of_policies)
 
 
 def test_the_same_seed_gives_the_same_numbers_with_workers(result):

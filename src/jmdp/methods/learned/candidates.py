@@ -40,8 +40,8 @@ _TREES, _SPLITS = 60, 100
 _BOOSTED, _RATE, _BOOSTED_SPLITS = 100, 0.05, 30
 """Boosted trees, their learning rate, and inputs that are tried at each split."""
 
-_PITCH = 1.5
-"""Standard deviation of a wave's argument for standardised inputs."""
+_PITCH = 0.24
+"""Standard deviation of a wave's argument for standardised inputs, in periods."""
 
 _FLOOR = 1e-2
 """Share of the average that variances are increased by, since gamma regressions need positive numbers."""
@@ -108,11 +108,15 @@ class Standard(arrays.FrozenArrays):
 
 @dataclass(frozen=True, eq=False)
 class Features(arrays.FrozenArrays):
-    """Standardised inputs, limited, with their squares and products, or with random waves (Fourier features)."""
+    """Standardised inputs, limited, with their squares and products, or with random waves.
+
+    Waves are random Fourier features with parabolas in place of half periods of the sine (errors up to 0.06), which
+    take a quarter of the time.
+    """
 
     standard: Standard
     frequencies: Floats | None  # [d, waves]; None: squares and, if there are few inputs, products
-    phases: Floats | None  # [waves]
+    phases: Floats | None  # [waves], in periods
 
     @classmethod
     def of(cls, inputs: Floats, waves: int) -> Features:
@@ -121,15 +125,16 @@ class Features(arrays.FrozenArrays):
         if not waves:
             return cls(standard, None, None)
         size, draw = standard(inputs[:1]).shape[1], np.random.default_rng(0)
-        return cls(
-            standard, draw.normal(size=(size, waves)) * _PITCH / np.sqrt(size), draw.uniform(0, 2 * np.pi, waves)
-        )
+        return cls(standard, draw.normal(size=(size, waves)) * _PITCH / np.sqrt(size), draw.uniform(size=waves))
 
     def __call__(self, inputs: Floats) -> Floats:
         """Features [n, …]."""
         z = np.clip(self.standard(inputs), -_LIMIT, _LIMIT)
         if self.frequencies is not None and self.phases is not None:
-            return np.concatenate([z, np.cos(z @ self.frequencies + self.phases)], axis=1)
+            turns = z @ self.frequencies
+            turns += self.phases
+            turns -= np.rint(turns)
+            return np.concatenate([z, turns * (8 - 16 * np.abs(turns))], axis=1)
         every = np.arange(z.shape[1])
         i, j = np.triu_indices(z.shape[1]) if z.shape[1] <= _MOST_IN_PRODUCTS else (every, every)
         return np.concatenate([z, z[:, i] * z[:, j]], axis=1)

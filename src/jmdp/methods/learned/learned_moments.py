@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
 from jmdp.base.progress import count_bar
 from jmdp.base.settings import asks_for_seed, nonnegative, whole
 from jmdp.distribute.pools import Pool, one_thread
 from jmdp.distribute.process_pool import check_pool, pool_of
-from jmdp.errors import MissingExtraError, SettingsError
+from jmdp.errors import MissingExtraError, PolicyError, SettingsError
 from jmdp.methods.learned.candidates import Moments
 from jmdp.methods.learned.inputs import Inputs
-from jmdp.methods.learned.learned_result import RegressedEvaluation, gap_variances, judged
+from jmdp.methods.learned.learned_result import RegressedEvaluation, actors_of, gap_variances, judged
 from jmdp.methods.learned.stack import CovarianceStack, MeanStack, covariance_rows, variation
 from jmdp.methods.learned.visited import (
     BLOCK,
@@ -58,6 +60,9 @@ class LearnedMoments(Method["RegressedEvaluation"]):
     the constant is the answer, and `RegressedEvaluation.advice` says what may help. Few rollouts in many states are
     better than many in few.
 
+    Several policies, {"old": p, "new": q}, visit states in turn, in which all of them are simulated. The answer is then
+    the moments of their returns, and the gap of two policies, in any state.
+
     Needs ``pip install "jmdp[learn]"``. The result is a `RegressedEvaluation`.
 
     Parameters
@@ -93,6 +98,27 @@ class LearnedMoments(Method["RegressedEvaluation"]):
         self, simulator: Simulator, actor: Actor, coupling: Coupling, discount: float, progress: bool
     ) -> RegressedEvaluation:
         """Evaluate; see `jmdp.evaluate`."""
+        return self._learn(simulator, actor, paired_actions(simulator, coupling), coupling, discount, progress)
+
+    def on_simulated_policies(
+        self, simulator: Simulator, actors: Mapping[str, Actor], coupling: Coupling, discount: float, progress: bool
+    ) -> RegressedEvaluation:
+        """Evaluate; see `jmdp.evaluate`."""
+        if len(actors) < 2:
+            raise PolicyError('There is one policy, but a gap needs two. Give {"old": p, "new": q}.')
+        simulator.check_coupling(coupling)
+        policies = Labels.of("policy", len(actors), list(actors))
+        return self._learn(simulator, actors, policies, coupling, discount, progress)
+
+    def _learn(
+        self,
+        simulator: Simulator,
+        actor: Actor | Mapping[str, Actor],
+        actions: Labels,
+        coupling: Coupling,
+        discount: float,
+        progress: bool,
+    ) -> RegressedEvaluation:
         try:
             import sklearn.ensemble
             import sklearn.linear_model  # noqa: F401 (before the simulation, and before threads are limited)
@@ -100,14 +126,12 @@ class LearnedMoments(Method["RegressedEvaluation"]):
             raise MissingExtraError('LearnedMoments needs scikit-learn: pip install "jmdp[learn]"') from None
         if discount >= 1:
             raise SettingsError("LearnedMoments needs a discount below 1.")
-        actions = paired_actions(simulator, coupling)
         horizon = reference_steps(discount)
         if simulator.episode_limit is not None:
             horizon = min(horizon, simulator.episode_limit)
         blocks = blocks_within(self.max_steps, actions.size, horizon)
-        plan = VisitPlan(
-            simulator, actor, coupling, discount, horizon, Shock.of_sample(self.seed, 0).derived(b"states").seed()
-        )
+        seed = Shock.of_sample(self.seed, 0).derived(b"states").seed()
+        plan = VisitPlan(simulator, actors_of(actor), coupling, discount, horizon, seed)
         train, held_out, interrupted = self._simulate(plan, blocks, progress)
         inputs = Inputs.of(train.observation)
         constant = CovarianceStack.constant(train.returns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,7 +18,7 @@ from jmdp.base.savable import Reportable, Savable
 from jmdp.base.settings import asks_for_seed, short, whole_number
 from jmdp.distribute.pools import Pool, one_thread
 from jmdp.distribute.process_pool import pool_of
-from jmdp.errors import SettingsError, SimulatorError, UnavailableError
+from jmdp.errors import PolicyError, SettingsError, SimulatorError, UnavailableError
 from jmdp.methods.learned.candidates import Moments
 from jmdp.methods.learned.inputs import Inputs
 from jmdp.methods.learned.stack import CovarianceStack, MeanStack
@@ -36,6 +37,7 @@ from jmdp.results.calibration import Calibration, Judgement
 from jmdp.results.certificate import Outcome
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.text import html_of
+from jmdp.simulators.adapters.functions import table_of
 from jmdp.simulators.rollouts.pair_walks import numbers_of
 from jmdp.simulators.simulator import Simulator
 
@@ -54,12 +56,12 @@ class LearnedResult(Savable, Reportable):
     """
 
     simulator: Simulator
-    actor: Actor
+    actor: Actor | Mapping[str, Actor]  # several policies by name
     coupling: Coupling
     method: Method[Any]
     discount: float
     horizon: int  # steps of the simulated reference rollouts
-    actions: Labels
+    actions: Labels  # or several policies, whose returns are then those of the whole policies
     outcome: Outcome
     calibration: Calibration | None
     observation: tuple[tuple[int, ...], str]  # shape and dtype
@@ -98,7 +100,7 @@ class LearnedResult(Savable, Reportable):
         return self.moments(np.stack([self._seen(state) for state in states]))
 
     def connected(self, simulator: Any, policy: Any) -> Self:
-        """Give an evaluation from a file (`jmdp.load`) its simulator and policy, as in `jmdp.evaluate`.
+        """Give an evaluation from a file (`jmdp.load`) its simulator and policy or policies, as in `jmdp.evaluate`.
 
         Without them, `at` takes an observation instead of a state, and nothing can be simulated.
         """
@@ -106,9 +108,15 @@ class LearnedResult(Savable, Reportable):
         from jmdp.simulators import as_simulator
 
         found = as_simulator(simulator)
+        table = table_of(found)
+        if self.actions.kind == "policy":
+            if not isinstance(policy, Mapping) or list(policy) != list(self.actions):
+                raise PolicyError(f"policy is {short(policy)}. Give those that were learned: {self.actions.shown}.")
+            actors = {name: as_policy(one, found.actions, table=table) for name, one in policy.items()}
+            return replace(self, simulator=found, actor=actors)
         if found.actions is None or list(found.actions) != list(self.actions):
             raise SimulatorError(f"The actions of {short(simulator)} are not those that were learned.")
-        return replace(self, simulator=found, actor=as_policy(policy, found.actions))
+        return replace(self, simulator=found, actor=as_policy(policy, found.actions, table=table))
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row for each gap in a held-out state: learned and simulated mean and variance."""
@@ -140,6 +148,11 @@ class LearnedResult(Savable, Reportable):
     def _seen(self, state: Any) -> npt.NDArray[Any]:
         return np.asarray(numbers_of(self.simulator, self.simulator.observe(state)))
 
+    def _policies(self) -> list[str]:
+        if not isinstance(self.actor, Mapping):
+            return [f"  policy       {self.actor!r}"]
+        return [f"  policy       {name}: {actor!r}" for name, actor in self.actor.items()]
+
     def _repr_html_(self) -> str:
         return html_of(repr(self))
 
@@ -150,7 +163,7 @@ class LearnedResult(Savable, Reportable):
             [
                 f"{type(self).__name__} of {self.simulator!r}, {self.outcome.name}: {self.outcome.value}{so_far}",
                 f"  coupling     {self.coupling}",
-                f"  policy       {self.actor!r}",
+                *self._policies(),
                 f"  {trained:<11}  {steps:,}",
                 "  certificate  none",
             ]
@@ -173,6 +186,8 @@ _OUTCOMES = {
 class RegressedEvaluation(LearnedResult):
     """Joint moments of returns from regressions on visited states; the result of `LearnedMoments`.
 
+    Of several policies, `actions` are the policies: ``learned.at(state).gap(0, "new", "old")``.
+
     Where the held-out states do not show that covariances which depend on the state are better, one covariance matrix
     for all states is the answer, and `advice` says what may help.
     """
@@ -182,7 +197,7 @@ class RegressedEvaluation(LearnedResult):
     covariance_stack: CovarianceStack
     constant: Floats  # [A, A], average covariance matrix of all states
     states: int  # that were simulated, without the held-out ones
-    rollouts: int  # of each action in each of them
+    rollouts: int  # of each action or policy in each of them
     variation: float  # relative standard deviation of true gap variances between states, as estimated
 
     def moments(self, observations: npt.NDArray[Any]) -> tuple[Floats, Floats]:
@@ -222,7 +237,7 @@ class RegressedEvaluation(LearnedResult):
     @property
     def effort(self) -> str:
         """How much was simulated, in words."""
-        return f"Regressions on {self.states:,} states with {self.rollouts} rollouts of each action"
+        return f"Regressions on {self.states:,} states with {self.rollouts} rollouts of each {self.actions.kind}"
 
     @property
     def caveats(self) -> list[str]:
@@ -281,7 +296,7 @@ class RegressedEvaluation(LearnedResult):
         """Compare learned gaps with simulated ones in new states, which differ from those of training for any seed."""
         root = Shock.of_sample(whole_number("seed", seed, 0), 0).derived(b"calibration")
         blocks = -(-whole_number("states", states, 1) // BLOCK)
-        plan = VisitPlan(self.simulator, self.actor, self.coupling, self.discount, self.horizon, root.seed())
+        plan = VisitPlan(self.simulator, actors_of(self.actor), self.coupling, self.discount, self.horizon, root.seed())
         with pool_of(pool) as workers:
             jobs = ((block, whole_number("rollouts", rollouts, 4), True) for block in range(blocks))
             visited = VisitedStates.joined(list(workers.ordered(plan, jobs)))
@@ -297,12 +312,17 @@ class RegressedEvaluation(LearnedResult):
         named = "; ".join(f"{name} {share:.0%}" for name, share in self.weights.items())
         lines = [
             self._lines("states", self.states),
-            f"  rollouts     {self.rollouts} of each action in each state, {self.horizon:,} steps",
+            f"  rollouts     {self.rollouts} of each {self.actions.kind} in each state, {self.horizon:,} steps",
             f"  covariances  {named}",
         ]
         if self.advice:
             lines.append(f"  advice       {self.advice}")
         return "\n".join(lines) + ("" if self.calibration is None else f"\n{self.calibration!r}")
+
+
+def actors_of(policy: Actor | Mapping[str, Actor]) -> tuple[Actor, ...]:
+    """The policy or policies of a result."""
+    return tuple(policy.values()) if isinstance(policy, Mapping) else (policy,)
 
 
 _PART = 1024

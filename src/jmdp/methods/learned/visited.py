@@ -18,6 +18,7 @@ from jmdp.simulators.rollouts.pair_walks import numbers_of, states_of_episodes
 from jmdp.simulators.rollouts.plan import BranchPlan
 from jmdp.simulators.rollouts.python_engine import paired_draws
 from jmdp.simulators.simulator import Simulator
+from jmdp.simulators.starts import Starts
 
 BLOCK = 8
 """States of a block."""
@@ -55,10 +56,10 @@ def default_steps(horizon: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class VisitedStates(arrays.FrozenArrays):
-    """Observations of visited states, and the returns of some or all actions in each of them."""
+    """Observations of visited states, and the returns of some or all actions (or policies) in each of them."""
 
     observation: npt.NDArray[np.generic]  # [N, …]
-    actions: Integers  # [N, m], the simulated actions
+    actions: Integers  # [N, m], the simulated actions or policies
     returns: Floats  # [N, n, m]
 
     @classmethod
@@ -70,42 +71,63 @@ class VisitedStates(arrays.FrozenArrays):
 
 @dataclass(frozen=True)
 class VisitPlan:
-    """Simulation of blocks of visited states; each is a pure function of the seed and its number."""
+    """Simulation of blocks of visited states; each is a pure function of the seed and its number.
+
+    One policy visits states, in which its actions are simulated. Several policies visit states in turn, in which all of
+    them are simulated from the first step on.
+    """
 
     simulator: Simulator
-    actor: Actor
+    actors: tuple[Actor, ...]
     coupling: Coupling
     discount: float
     horizon: int
     seed: int
+
+    @property
+    def alternatives(self) -> int:
+        """Number of actions, or of policies if there are several."""
+        if len(self.actors) > 1:
+            return len(self.actors)
+        assert self.simulator.actions is not None
+        return self.simulator.actions.size
 
     def __call__(self, block: int, rollouts: int, held_out: bool = False, first: int = 0) -> VisitedStates:
         """Simulate rollouts first … first + rollouts − 1 of one block; in held-out states at most four actions."""
         root = Shock.of_sample(self.seed, block)
         starts = [root.derived(b"starts", i) for i in range(BLOCK)]
         states = [
-            states_of_episodes(self.simulator, self.actor, start, 1, 1, _WITHIN, _LATER * i)[0]
+            states_of_episodes(self.simulator, self._visiting(block + i), start, 1, 1, _WITHIN, _LATER * i)[0]
             for i, start in enumerate(starts)
         ]
-        assert self.simulator.actions is not None
-        A, seen, compared, returns = self.simulator.actions.size, [], [], []
+        A, seen, compared, returns = self.alternatives, [], [], []
         for i, state in enumerate(states):
-            actions = np.arange(A)
+            chosen = np.arange(A)
             if held_out and A > _MOST_COMPARED:
-                actions = np.sort(root.derived(b"actions", i).generator().permutation(A)[:_MOST_COMPARED])
-            plan = BranchPlan.of_actions(
-                self.actor,
-                state=state,
-                actions=actions.tolist(),
-                coupling=self.coupling,
-                discount=self.discount,
-                horizon=self.horizon,
-                seed=root.derived(b"rollouts", i).seed(),
-            )
+                chosen = np.sort(root.derived(b"actions", i).generator().permutation(A)[:_MOST_COMPARED])
             seen.append(np.array(numbers_of(self.simulator, self.simulator.observe(state))))
-            compared.append(actions)
-            returns.append(paired_draws(self.simulator, plan, first, rollouts).returns)
+            compared.append(chosen)
+            seed = root.derived(b"rollouts", i).seed()
+            returns.append(self._returns(state, chosen.tolist(), seed, first, rollouts))
         return VisitedStates(np.stack(seen), np.stack(compared), np.stack(returns))
+
+    def _visiting(self, number: int) -> Actor:
+        return self.actors[number % len(self.actors)]
+
+    def _returns(self, state: Any, chosen: list[int], seed: int, first: int, count: int) -> Floats:
+        """Returns [count, chosen] of these actions or policies from a state."""
+        settings: Any = {
+            "coupling": self.coupling,
+            "discount": self.discount,
+            "horizon": self.horizon,
+            "seed": seed,
+        }
+        if len(self.actors) == 1:
+            plan = BranchPlan.of_actions(self.actors[0], state=state, actions=chosen, **settings)
+        else:
+            starts = Starts([state], np.ones(1), [""])
+            plan = BranchPlan(starts=starts, actors=[self.actors[i] for i in chosen], **settings)
+        return paired_draws(self.simulator, plan, first, count).returns
 
 
 def calibration_of(
