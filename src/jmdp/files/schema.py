@@ -82,9 +82,9 @@ MODEL = Kind(
 )
 CALIBRATION = Kind(
     Calibration,
-    dict.fromkeys((*_PAIRS[:-1], "closed_form", "reference", "block"), "M") | {"returns": "M n pair"},
-    names=(*_PAIRS, "seeds", "closed_form", "reference", "block"),
-    usual={"reference": None, "block": None},
+    dict.fromkeys((*_PAIRS[:-1], "closed_form", "reference"), "M") | {"returns": "M n pair"},
+    names=(*_PAIRS, "seeds", "closed_form", "reference"),
+    usual={"reference": None},
     types={"seeds": tuple[int, ...]},
     build=_calibration,
 )

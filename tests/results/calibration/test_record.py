@@ -173,42 +173,6 @@ def test_joined_records_keep_their_states_apart():
         Calibration.joined([parts[0], dataclasses.replace(parts[1], closed_form=None)])
 
 
-def test_intervals_hold_for_states_that_are_alike_within_blocks():
-    """300 records of 30 blocks of 4 states, whose states have one error: as for independent states, see above."""
-    generator, runs, held, narrow = np.random.default_rng(1), 300, 0, 0
-    for _ in range(runs):
-        c, true = drawn(generator, 30, 1, off=0)
-        alike = np.repeat(np.arange(30), 4)
-        off = np.exp(0.8 * generator.normal(size=30) - 0.32)[alike]
-        c = dataclasses.replace(
-            c,
-            **{name: np.repeat(getattr(c, name), 4) for name in ("first", "second", "mean", "independent")},
-            state=np.arange(120),
-            variance=true[alike] * off,
-            returns=c.returns[alike],
-            closed_form=None,
-            block=alike,
-        )
-        assert c.states == 120
-        held += 1.0 in c.ratio.interval
-        narrow += 1.0 in dataclasses.replace(c, block=None).ratio.interval
-    print(held, narrow)
-    assert held >= 264
-    assert narrow < 225
-
-
-def test_blocks_are_checked_kept_apart_and_do_not_change_values():
-    c = record(states=20, per_state=2)
-    grouped = dataclasses.replace(c, block=c.state // 4)
-    assert float(grouped.ratio) == float(c.ratio)
-    assert grouped.ratio_rollout_interval == c.ratio_rollout_interval
-    both = Calibration.joined([grouped, c])
-    assert both.states == 40
-    assert len(np.unique(both.block)) == 5 + 20
-    with pytest.raises(SettingsError, match="A state is in two blocks"):
-        dataclasses.replace(c, block=np.arange(40))
-
-
 def test_gaps_that_never_vary():
     c = record(states=40)
     returns, variance = c.returns.copy(), c.variance.copy()

@@ -18,6 +18,7 @@ from jmdp.methods.learned.visited import record_of
 from jmdp.methods.neural_gram.lookahead import Lookahead
 from jmdp.methods.neural_gram.lookahead_rollouts import LookaheadSimulation
 from jmdp.methods.neural_gram.network import Features, GramNetwork, covariances, outputs
+from jmdp.models.actors.actor import Actor
 from jmdp.results.calibration import Calibration
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.result import LearningCurve, labelled_arrays
@@ -34,6 +35,7 @@ class LearnedEvaluation(LearnedResult):
     The held-out states also decide when training stops, so `calibrate` with another seed is a stricter test.
     """
 
+    actor: Actor
     network: GramNetwork
     learning: LearningCurve
     encoder: Any  # its settings, or the user's own
@@ -95,10 +97,9 @@ class LearnedEvaluation(LearnedResult):
         self, *, seed: int, states: int = 160, rollouts: int = 24, pool: int | Pool | None = None
     ) -> Calibration:
         """Compare learned gaps with simulated ones in new states, which differ from those of training for any seed."""
-        root, spacing = Shock.of_sample(seed, 0).derived(b"calibration"), 40
-        plan = WalkPlan(min(states, 16), spacing, rollouts, self.horizon)
+        root = Shock.of_sample(seed, 0).derived(b"calibration")
         pairs = PairedRollouts(self.simulator, self.actor, self.coupling)
-        walks = pairs.collect(plan, seed=root.seed(), blocks=-(-states // plan.visits), pool=pool)
+        walks = pairs.collect(held_out_plan(rollouts, self.horizon), seed=root.seed(), blocks=states, pool=pool)
         return calibration_of(self.network, walks, self.discount, seed)
 
     def to_xarray(self) -> xarray.Dataset:
@@ -115,6 +116,11 @@ class LearnedEvaluation(LearnedResult):
 
     def __repr__(self) -> str:
         return self._lines("updates", self._updates) + ("" if self.calibration is None else f"\n{self.calibration!r}")
+
+
+def held_out_plan(rollouts: int, steps: int) -> WalkPlan:
+    """Rollouts from held-out states, one in each block: states of one episode are alike, and intervals too narrow."""
+    return WalkPlan(1, 320, rollouts, steps)
 
 
 def calibration_of(

@@ -127,7 +127,7 @@ class NeuralGram(Method["LearnedEvaluation"]):
         try:
             from jmdp.methods.learned.learned_result import judged
             from jmdp.methods.neural_gram.checkpoints import Checkpoints, Tracker
-            from jmdp.methods.neural_gram.learned_evaluation import LearnedEvaluation, calibration_of
+            from jmdp.methods.neural_gram.learned_evaluation import LearnedEvaluation, calibration_of, held_out_plan
             from jmdp.methods.neural_gram.training_loop import TrainingData, train
         except MissingExtraError:
             raise
@@ -145,9 +145,8 @@ class NeuralGram(Method["LearnedEvaluation"]):
             walks = rollouts.collect(plan, seed=seed, blocks=blocks, pool=pool, progress=progress)
             held_out = None
             if self.held_out is not None:
-                plan = WalkPlan(min(self.held_out, 8), 40, 16, self.long_enough(discount))
-                seed, blocks = root.derived(b"held out").seed(), -(-self.held_out // plan.visits)
-                held_out = rollouts.collect(plan, seed=seed, blocks=blocks, pool=pool, progress=progress)
+                plan, seed = held_out_plan(16, self.long_enough(discount)), root.derived(b"held out").seed()
+                held_out = rollouts.collect(plan, seed=seed, blocks=self.held_out, pool=pool, progress=progress)
         assert simulator.actions is not None
         folder = None if self.path is None else Path(self.path)
         # Training sees the simulator and the policy only through these rollouts.

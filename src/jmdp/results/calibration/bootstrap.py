@@ -1,7 +1,5 @@
 """Bootstrap intervals of averages over held-out states: states are resampled, each with all its gaps and rollouts.
 
-States of one block, which may be alike, are resampled together.
-
 Rollouts of different states are independent, so resampling states includes the noise of rollouts; resampling rollouts
 as well would count it twice. `jackknife` estimates the noise of rollouts alone, for fixed states.
 
@@ -64,7 +62,7 @@ class StateBootstrap:
     Parameters
     ----------
     place
-        [M], the state of each gap, or its block of states, numbered consecutively from 0.
+        [M], the state of each gap, numbered consecutively from 0.
     seeds
         Seeds of the simulation; they determine the resamples.
     """

@@ -53,9 +53,9 @@ def reliability_of(correlations: Sequence[Floats] | Floats, rollouts: int) -> Fl
 class Calibration(arrays.FrozenArrays, Tabulated, Savable, Reportable):
     """Learned gaps and simulated gaps in held-out states, with statistics of their agreement.
 
-    Held-out states are assumed to be drawn from the distribution of interest, independently of each other unless they
-    are in one `block`, and rollouts of different states to be independent. Rollouts with the same index of different
-    gaps in one state may share random numbers.
+    Held-out states are assumed to be drawn independently of each other from the distribution of interest, and rollouts
+    of different states to be independent. States of one episode are alike, so intervals are too narrow for them.
+    Rollouts with the same index of different gaps in one state may share random numbers.
     """
 
     _index: ClassVar = ("state", "first", "second")
@@ -70,11 +70,10 @@ class Calibration(arrays.FrozenArrays, Tabulated, Savable, Reportable):
     seed: int | tuple[int, ...]  # of the simulation, or of all simulations of joined records
     closed_form: Floats | None = None  # [M], Var(gap) from a formula without learning, if available
     reference: Floats | None = None  # [M], constant Var(gap) that the verdict compares with; None: that of these gaps
-    block: Integers | None = None  # [M], states of one block may be alike, as those of one episode; None: none are
 
     def __post_init__(self) -> None:
         checked: dict[str, npt.NDArray[np.generic]] = {}
-        for name in ("state", "first", "second", *(("block",) if self.block is not None else ())):
+        for name in ("state", "first", "second"):
             whole = arrays.integers(name, getattr(self, name), "[M]", SettingsError)
             arrays.refuse_where(whole < 0, whole, name, "give numbers ≥ 0", _at_gap, SettingsError)
             checked[name] = whole
@@ -92,8 +91,6 @@ class Calibration(arrays.FrozenArrays, Tabulated, Savable, Reportable):
                 raise SettingsError(f"{name} has {array.shape[0]} rows, but state has {gaps}. Give one row per gap.")
             arrays.frozen(array)
             object.__setattr__(self, name, array)
-        if self.block is not None and len(np.unique(np.stack([self.state, self.block]), axis=1).T) > self.states:
-            raise SettingsError("A state is in two blocks. Give all gaps of a state the same block.")
         if self.returns.shape[1] < 4 or self.returns.shape[2] != 2:
             raise SettingsError(
                 f"returns has shape {self.returns.shape}. Its axes are [M, n, 2]: gaps, n ≥ 4 rollouts per gap, and "
@@ -133,13 +130,10 @@ class Calibration(arrays.FrozenArrays, Tabulated, Savable, Reportable):
                 )
             if given:
                 optional[name] = np.concatenate(given)
-        states = [part._place for part in parts]
-        if any(part.block is not None for part in parts):
-            optional["block"] = _numbered_apart([part._block for part in parts])
         names = ("first", "second", "mean", "variance", "independent", "returns")
         stacked = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
         return cls(
-            state=_numbered_apart(states),
+            state=_numbered_apart([part._place for part in parts]),
             seed=tuple(dict.fromkeys(seed for part in parts for seed in part.seeds)),
             **optional,
             **stacked,
@@ -353,7 +347,7 @@ class Calibration(arrays.FrozenArrays, Tabulated, Savable, Reportable):
 
     def to_xarray(self) -> xarray.Dataset:
         """Learned moments and simulated returns of each gap."""
-        names = ("state", "first", "second", "mean", "variance", "independent", "closed_form", "reference", "block")
+        names = ("state", "first", "second", "mean", "variance", "independent", "closed_form", "reference")
         own = {name: (("gap",), getattr(self, name)) for name in names if getattr(self, name) is not None}
         found: xarray.Dataset = labelled_arrays().Dataset(
             own | {"returns": (("gap", "rollout", "alternative"), self.returns)},
@@ -379,13 +373,8 @@ class Calibration(arrays.FrozenArrays, Tabulated, Savable, Reportable):
         return np.unique(self.state, return_inverse=True)[1].astype(np.int64)
 
     @cached_property
-    def _block(self) -> Integers:
-        """[M], blocks numbered consecutively from 0; each state is one if none are given."""
-        return self._place if self.block is None else np.unique(self.block, return_inverse=True)[1].astype(np.int64)
-
-    @cached_property
     def _over_states(self) -> StateBootstrap:
-        return StateBootstrap(self._block, self.seeds)
+        return StateBootstrap(self._place, self.seeds)
 
     @cached_property
     def _gap(self) -> Floats:
