@@ -438,7 +438,7 @@ def test_states_of_a_block_are_of_different_episodes():
             return jmdp.simulators.Step(0.0, (state[0], state[1] + 1), False)
 
     clock = Clock()
-    plan = VisitPlan(clock, as_policy(stay, clock.actions), jmdp.Synchronous(), 0.5, 1, 1)
+    plan = VisitPlan(clock, (as_policy(stay, clock.actions),), jmdp.Synchronous(), 0.5, 1, 1)
     episode, age = np.concatenate([plan(block, 4).observation for block in range(20)]).T
     assert len(np.unique(episode)) == 160
     since = age.reshape(20, 8) - 8 * np.arange(8)
@@ -449,7 +449,7 @@ def test_states_of_a_block_are_of_different_episodes():
 
 def test_held_out_states_have_at_most_four_actions_and_rollouts_can_be_added():
     shop = jmdp.worlds.inventory(5, most_ordered=5).simulator
-    plan = VisitPlan(shop, as_policy("uniform", shop.actions), jmdp.Synchronous(policy_luck="shared"), 0.8, 5, 1)
+    plan = VisitPlan(shop, (as_policy("uniform", shop.actions),), jmdp.Synchronous(policy_luck="shared"), 0.8, 5, 1)
     whole = plan(3, 6, True)
     assert whole.actions.shape == (8, 4)
     assert (np.diff(whole.actions) > 0).all()
