@@ -116,7 +116,7 @@ def _seasonal_shop() -> Problem:
     def earned(state: Any, action: int, luck: Any) -> float:
         day, stock, coming = state
         sold = min(stock + coming, int(luck[day]))
-        return 3.0 * sold - 0.2 * (stock + coming - sold) - 1.0 * orders[action] - 2.0 * (action > 0)
+        return float(3.0 * sold - 0.2 * (stock + coming - sold) - 1.0 * orders[action] - 2.0 * (action > 0))
 
     def following(state: Any, action: int, luck: Any) -> Any:
         day, stock, coming = state
@@ -141,11 +141,11 @@ def _storage() -> Problem:
         return float(0.8 * price + (0.9 if 16 <= hour < 22 else 0.2) * luck)
 
     def charged(state: Any, action: int) -> float:
-        return min(6.0, max(0.0, state[2] + moves[action]))
+        return float(min(6.0, max(0.0, state[2] + moves[action])))
 
     def earned(state: Any, action: int, luck: float) -> float:
         moved = charged(state, action) - state[2]
-        return -moved * math.exp(next_price(state, luck)) - 0.05 * abs(moved)
+        return float(-moved * math.exp(next_price(state, luck)) - 0.05 * abs(moved))
 
     def following(state: Any, action: int, luck: float) -> Any:
         return (state[0] + 1) % 24, next_price(state, luck), charged(state, action)

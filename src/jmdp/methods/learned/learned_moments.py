@@ -119,13 +119,7 @@ class LearnedMoments(Method["RegressedEvaluation"]):
         discount: float,
         progress: bool,
     ) -> RegressedEvaluation:
-        try:
-            import sklearn.ensemble
-            import sklearn.linear_model  # noqa: F401 (before the simulation, and before threads are limited)
-        except ImportError:
-            raise MissingExtraError('LearnedMoments needs scikit-learn: pip install "jmdp[learn]"') from None
-        if discount >= 1:
-            raise SettingsError("LearnedMoments needs a discount below 1.")
+        _check(discount)
         horizon = reference_steps(discount)
         if simulator.episode_limit is not None:
             horizon = min(horizon, simulator.episode_limit)
@@ -192,6 +186,16 @@ class LearnedMoments(Method["RegressedEvaluation"]):
                     raise
                 interrupted = True
         return VisitedStates.joined(parts[0]), VisitedStates.joined(parts[1]), interrupted
+
+
+def _check(discount: float) -> None:
+    try:
+        import sklearn.ensemble
+        import sklearn.linear_model  # noqa: F401 (before the simulation, and before threads are limited)
+    except ImportError:
+        raise MissingExtraError('LearnedMoments needs scikit-learn: pip install "jmdp[learn]"') from None
+    if discount >= 1:
+        raise SettingsError("LearnedMoments needs a discount below 1.")
 
 
 def _enough(parts: tuple[list[VisitedStates], list[VisitedStates]]) -> bool:
