@@ -127,7 +127,7 @@ def test_a_part_and_what_lies_outside() -> None:
     assert rows(part) == list(range(10, 16))
     assert part.column("demand").tolist() == [110, 111, 112, 113, 114, 115]
     assert set(rows(part.resampled(2))) <= set(range(10, 16))
-    outside = part.outside(4)
+    outside = part.outside(4, ["demand"])
     for sample in range(100):
         found = rows(outside, sample)
         assert not set(found) & set(range(10, 16))
@@ -170,7 +170,7 @@ def test_other_refusals() -> None:
     with pytest.raises(SettingsError, match="block is 0"):
         HISTORY.resampled(0)
     with pytest.raises(SettingsError, match="No block of 26 periods outside"):
-        luck(HISTORY.part(0, 6).outside(26))
+        luck(HISTORY.part(0, 6).outside(26, ["demand"]))
 
 
 def test_a_data_frame() -> None:

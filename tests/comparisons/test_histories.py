@@ -136,7 +136,7 @@ def test_resampled_histories_are_run_once_each_from_blocks_of_rows() -> None:
     sold = np.minimum(NOISE[:, None], [22, 19])
     earned = 5 * sold - 2 * np.array([22, 19])
     for i in range(n):
-        rows = HISTORIES.resampled(5).rows(jmdp.Shock.of_sample(0, i), 0, LONG)
+        rows = HISTORIES.resampled(5).rows(jmdp.Shock.of_sample(0, i))
         assert found.run_results()[i] == pytest.approx(earned[rows].sum(axis=0), rel=1e-12)
 
 

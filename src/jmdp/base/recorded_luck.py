@@ -14,7 +14,7 @@ import numpy as np
 
 from jmdp.base.arrays import Floats, Integers
 from jmdp.base.luck import Shock
-from jmdp.base.records import Number, Period, Record, period_label, unknown_purpose
+from jmdp.base.records import Number, Period, Record, Row, period_label, unknown_purpose
 from jmdp.base.settings import cut, short, whole_number
 from jmdp.errors import SettingsError
 
@@ -66,8 +66,8 @@ class RecordedLuck:
         self._sources: Integers | None = None  # rows at which blocks may begin; None: all of the span
 
     def _set_span(self, span: range) -> None:
-        """Let the history consist of these rows."""
-        self._span, self.periods = span, self._labels[span.start : span.stop]
+        """Let the history consist of these rows of the frame."""
+        self.span, self.periods = span, self._labels[span.start : span.stop]
         self._index: dict[Any, int] = {label: i for i, label in enumerate(self.periods)}
         if not isinstance(self.periods[0], int):
             self._index |= {i: i for i in range(len(self.periods))}
@@ -80,11 +80,16 @@ class RecordedLuck:
         """Names of the columns."""
         return list(self._columns)
 
+    def row(self, position: int) -> Row:
+        """The recorded row of a period, by position."""
+        at = self.span.start + position
+        return Row(self.periods[position], position, {name: column[at] for name, column in self._columns.items()})
+
     def column(self, purpose: str) -> Floats:
         """[T], the recorded values of a purpose."""
         if purpose not in self._columns:
             raise unknown_purpose(purpose, self._columns)
-        return np.array(self._columns[purpose][self._span.start : self._span.stop], float)
+        return np.array(self._columns[purpose][self.span.start : self.span.stop], float)
 
     def part(self, first: Any, last: Any) -> Self:
         """The periods from `first` to `last`, both included: the history of a month, say.
@@ -98,7 +103,7 @@ class RecordedLuck:
                 raise SettingsError(
                     f"There is no period {short(one)}. They run from {self.periods[0]} to {self.periods[-1]}."
                 )
-            ends.append(self._span.start + self._index[label])
+            ends.append(self.span.start + self._index[label])
         if ends[1] <= ends[0]:
             raise SettingsError(f"The part from {short(first)} to {short(last)} has no two periods. Give a later end.")
         found = copy.copy(self)
@@ -135,12 +140,31 @@ class RecordedLuck:
         found.block = block
         return found
 
-    def outside(self, block: int) -> Self:
-        """Resampled histories for the periods of this part, from blocks that lie outside it. For reviews."""
+    def first(self, periods: int) -> Self:
+        """The first periods of the history."""
+        found = copy.copy(self)
+        found._set_span(self.span[:periods])
+        return found
+
+    def later(self, periods: int) -> Self:
+        """The history without its first periods."""
+        found = copy.copy(self)
+        found._set_span(self.span[periods:])
+        return found
+
+    def whole(self) -> Self:
+        """All periods, of a part."""
+        found = copy.copy(self)
+        found._set_span(range(len(self._labels)))
+        return found
+
+    def outside(self, block: int, purposes: Sequence[str]) -> Self:
+        """Resampled histories of some columns for the periods of this part, from blocks that lie outside it."""
         found, rows = self.resampled(), range(len(self._labels))
         found.block, starts = block, np.arange(len(rows))
-        inside = np.isin(self._wrapped(starts[:, None] + np.arange(block), rows), self._span)
+        inside = np.isin(self._wrapped(starts[:, None] + np.arange(block), rows), self.span)
         found._sources = starts[~inside.any(axis=1)]
+        found._columns = {name: self._columns[name] for name in purposes}
         return found
 
     def given_to(self, root: Shock) -> Shock:
@@ -151,35 +175,29 @@ class RecordedLuck:
         root.recorded = self.record(root)
         return root
 
-    def record(self, root: Shock, first: int = 0, count: int | None = None) -> Record:
-        """The history of the sample with this root, for `count` periods from position `first` on."""
-        count = len(self) - first if count is None else count
-        periods = self._labels[self._span.start + first : self._span.start + first + count]
-        whole = first == 0 and count == len(self)
-        index = self._index if whole else {label: i for i, label in enumerate(periods)}
-        if not self.is_resampled:
-            rows = range(self._span.start + first, self._span.start + first + count)
-            return Record(self._columns, periods, index, rows)
-        return Record(self._columns, periods, index, self.rows(root, first, count).tolist())
+    def record(self, root: Shock) -> Record:
+        """The history of the sample with this root."""
+        rows = self.span if not self.is_resampled else self.rows(root).tolist()
+        return Record(self._columns, self.periods, self._index, rows)
 
-    def rows(self, root: Shock, first: int, count: int) -> Integers:
-        """Rows [count] that take the places of the periods from position `first` on, in resampled histories."""
+    def rows(self, root: Shock) -> Integers:
+        """Rows [T] that take the places of the periods, in a resampled history."""
         if self.block is None:
             raise SettingsError("The length of the blocks is not known: history.resampled(block=14).")
         rng = root.derived(b"recorded").generator()
-        places = self._span.start + first + np.arange(0, count, self.block)
+        places = self.span.start + np.arange(0, len(self), self.block)
         numbers, phases = rng.random(len(places)), places % self.season
         begin = np.empty(len(places), np.int64)
         for phase in np.unique(phases):
             here, starts = phases == phase, self._starts(int(phase))
             begin[here] = starts[(numbers[here] * len(starts)).astype(np.int64)]
-        source = self._span if self._sources is None else range(len(self._labels))
-        found: Integers = self._wrapped(begin[:, None] + np.arange(self.block), source).ravel()[:count]
+        source = self.span if self._sources is None else range(len(self._labels))
+        found: Integers = self._wrapped(begin[:, None] + np.arange(self.block), source).ravel()[: len(self)]
         return found
 
     def _starts(self, phase: int) -> Integers:
         """Rows of this phase of the season at which blocks may begin."""
-        starts = np.arange(self._span.start, self._span.stop) if self._sources is None else self._sources
+        starts = np.arange(self.span.start, self.span.stop) if self._sources is None else self._sources
         found: Integers = starts[starts % self.season == phase]
         if not found.size:
             raise SettingsError(

@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
+
 from jmdp.base.arrays import Floats
+from jmdp.base.luck import Shock, Usage
 from jmdp.base.machine import interruptible
-from jmdp.base.settings import asks_for_seed, short
+from jmdp.base.recorded_luck import RecordedLuck
+from jmdp.base.settings import asks_for_seed, cut, short
 from jmdp.comparisons.comparison import Comparison
 from jmdp.comparisons.policy_comparison import PolicyComparison
 from jmdp.comparisons.question import ComparisonSettings, PlanBlocks, SimulatorQuestion, alternative_names, same_objects
@@ -24,10 +28,12 @@ from jmdp.simulators import episode_simulator
 from jmdp.simulators.adapters.functions import TabularSimulator, table_of
 from jmdp.simulators.rollouts.draws import Draws, EpisodeDraws, LuckProbe
 from jmdp.simulators.rollouts.plan import BranchPlan, LuckSource
+from jmdp.simulators.rollouts.python_engine import episode_rewards
 from jmdp.simulators.simulator import Simulator
 from jmdp.simulators.starts import Starts
 from jmdp.statistics.assumptions import Assumptions
 from jmdp.statistics.drawn_evaluation import SamplingState
+from jmdp.statistics.history import used
 from jmdp.statistics.selection import Margin, known_reward_bound
 
 _MANY_STARTS = 16
@@ -51,6 +57,7 @@ def compare_policies(
     *,
     starts: Any = None,
     seed: int,
+    luck: RecordedLuck | None = None,
     discount: float | None = None,
     coupling: Coupling = Synchronous(policy_luck="shared"),
     baseline: str | None = None,
@@ -94,6 +101,12 @@ def compare_policies(
         default each sample draws its start at random.
     seed
         Random seed of all draws. Sample i depends only on the seed and i.
+    luck
+        A history in place of random numbers: `RecordedLuck`. Its periods are the steps of an episode, and the simulator
+        reads it: `exogenous` of `ObjectSimulator` and `FunctionSimulator`. If nothing else is random, each policy is
+        run once, and the result is what would have happened, exactly. With ``history.resampled()`` each sample is
+        another history made of its blocks (200 by default; `samples`), run from the real start, and the result is what
+        to expect of a period of this length. The discount is then 1.
     discount
         Discount factor γ; a table has its own. With 1 the return is the sum of an episode's rewards; a table then needs
         a `horizon`.
@@ -132,8 +145,8 @@ def compare_policies(
         later samples are drawn independently. This depends on earlier samples only, so means stay unbiased and their
         intervals valid.
     """
-    settings = ComparisonSettings.of(locals())
-    found = answer(policy_question(simulator, policies, starts, discount, baseline, settings))
+    settings = ComparisonSettings.of(locals()).for_history(luck)
+    found = answer(policy_question(simulator, policies, starts, discount, baseline, settings, luck))
     assert isinstance(found, PolicyComparison)
     return found
 
@@ -145,6 +158,7 @@ def policy_question(
     discount: float | None,
     baseline: str | None,
     settings: ComparisonSettings,
+    history: RecordedLuck | None = None,
 ) -> PolicyQuestion:
     """Check that simulator, policies, starts and settings are compatible, and combine them."""
     labels, baseline = alternative_names("policy", policies, baseline)
@@ -154,6 +168,14 @@ def policy_question(
     branches_meet = coupling.shared_in_a_state and not coupling.shared_between_states
     simulator = compiled(episode_simulator(source, digests=branches_meet))
     simulator.check_coupling(coupling)
+    if history is not None:
+        history = history_of_steps(history, simulator, settings.horizon)
+        settings, discount = replace(settings, horizon=len(history)), 1.0 if discount is None else discount
+        if not coupling.shared_in_a_state or discount != 1:
+            raise SettingsError(
+                f"luck is a history, with discount {discount!r} and {coupling!r}. What all policies met in it is "
+                "shared, and what they earned in its periods counts alike: omit discount and coupling."
+            )
     gamma = problem_discount(simulator.discount, discount, horizon=settings.horizon)
     horizon = simulator.episode_limit if settings.horizon is None and gamma == 1 else settings.horizon
     if gamma == 1 and horizon is None:
@@ -162,6 +184,8 @@ def policy_question(
             "steps of an episode. Episodes that end earlier are not affected."
         )
     begin = Starts.of(starts, simulator, source)
+    if history is not None and not begin.given:
+        begin = fixed_start(simulator, settings.seed) or begin
     if settings.stratify and not begin.given:
         raise SettingsError(
             "stratify is True, but the simulator draws its own starts. Give them: starts=[…], or {state: probability}."
@@ -175,7 +199,7 @@ def policy_question(
         seed=settings.seed,
         stratify=settings.stratify,
     )
-    return PolicyQuestion(
+    question = PolicyQuestion(
         simulator=simulator,
         labels=labels,
         settings=settings,
@@ -186,6 +210,31 @@ def policy_question(
         policies=list(policies.values()),
         baseline=baseline,
     )
+    return question if history is None else question.in_history(history)
+
+
+def history_of_steps(history: RecordedLuck, simulator: Simulator, horizon: int | None) -> RecordedLuck:
+    """The periods of a history that are simulated; raise if the simulator does not read it."""
+    if not set(simulator.exogenous) & set(history.purposes):
+        reads = f"It reads {cut(', '.join(simulator.exogenous))}" if simulator.exogenous else "It reads none"
+        raise SettingsError(
+            f"{simulator!r} reads nothing of this history, whose columns are {cut(', '.join(history.purposes))}. "
+            f"{reads}: give ObjectSimulator(…, exogenous={{'demand': history}}) or FunctionSimulator(…, exogenous=…), "
+            "or list the names in the attribute `exogenous` of a simulator whose steps use "
+            "jmdp.Luck(shock).recorded('demand')."
+        )
+    if horizon is None or horizon == len(history):
+        return history
+    if horizon > len(history):
+        raise SettingsError(f"horizon is {horizon}, but the history has {len(history)} periods. Omit horizon.")
+    return history.first(horizon)
+
+
+def fixed_start(simulator: Simulator, seed: int) -> Starts | None:
+    """The simulator's own start, if it is not random."""
+    usage = Usage()
+    state = simulator.start(Shock.of_sample(seed, 0, usage).derived(b"start"))
+    return None if usage.used else Starts([state], np.ones(1), ["start"])
 
 
 def _reward_bound(simulator: Simulator, starts: Starts, given: float | None) -> float | None:
@@ -211,6 +260,12 @@ class PolicyQuestion(SimulatorQuestion):
     verb = "compare policies"
 
     policies: list[Any]  # as given
+
+    def in_history(self, history: RecordedLuck) -> PolicyQuestion:
+        """The question with this history, in which each policy is run once: its gaps choose the length of blocks."""
+        rewards = episode_rewards(self.simulator, replace(self.plan, history=history.as_recorded()))
+        history, uses = used(history, {None: rewards})
+        return replace(self, history=history, use=uses[None], plan=replace(self.plan, history=history))
 
     def at(self, state: Any, seed: int) -> PolicyQuestion:
         """The same question for episodes that start in this state, with another seed."""
@@ -246,7 +301,7 @@ class PolicyQuestion(SimulatorQuestion):
 
     def between_looks(self, sampled: SamplingState, pool: Pool) -> SamplingState:
         """Draw independently if pairing increases the variance; attribute the variance to its sources once."""
-        if not sampled.paired or not self.plan.coupling.shared_in_a_state:
+        if self.history is not None or not sampled.paired or not self.plan.coupling.shared_in_a_state:
             return sampled
         if self.pairing_costs(sampled):
             return replace(sampled, paired=False)

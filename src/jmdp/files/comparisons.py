@@ -155,10 +155,10 @@ def of_actions(c: ActionComparison, progress: Progress, given: Mapping[str, Any]
 
 def of_policies(c: PolicyComparison, progress: Progress, given: Mapping[str, Any]) -> Question:
     """The question of a comparison of policies."""
-    _asked(given, ("simulator", "policies"), ("starts",))
-    settings = _settings(progress, given, horizon=c.summary.horizon)
+    _asked(given, ("simulator", "policies"), ("starts", "luck"))
+    settings, luck = _settings(progress, given, horizon=c.summary.horizon), given.get("luck")
     question = policy_question(
-        given["simulator"], given["policies"], given.get("starts"), c.summary.discount, c.baseline, settings
+        given["simulator"], given["policies"], given.get("starts"), c.summary.discount, c.baseline, settings, luck
     )
     _same("The list of policies", question.labels.names, c.summary.labels.names)
     _same("The list of starts", list(question.plan.starts.names), list(c.starts.names))

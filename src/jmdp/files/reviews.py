@@ -12,6 +12,7 @@ import numpy as np
 
 from jmdp.base.arrays import Floats, Integers
 from jmdp.files.types import KINDS, Kind, WrongFieldError
+from jmdp.reviews.recorded import Deviation, RecordedMonth
 from jmdp.reviews.review import Review
 from jmdp.reviews.reviews import Reviews
 from jmdp.reviews.trajectory import Forgotten, Trajectory
@@ -21,6 +22,7 @@ _VALUES = tuple(field.name for field in fields(StepValues) if field.name != "sam
 _COUNTS = ("samples", "steps")
 _BY_ACTION = ("action_values", "action_errors", "gap_errors")
 _PLAIN = ("simulator", "policy", "reference", "method", "discount", "end", "seed", "confidence", "asked")
+_RECORDED: dict[str, Any] = {"month": None, "deviation": None, "others": {}}
 
 
 def _values(name: str) -> Callable[[Review], Any]:
@@ -48,7 +50,7 @@ def _review(fields: dict[str, Any]) -> Review:
         values=values,
         replay=Forgotten(found.discrete, tuple(found.actions)),
         replayed=found.hindsight,
-        **{name: fields[name] for name in _PLAIN},
+        **{name: fields[name] for name in (*_PLAIN, *_RECORDED)},
     )
 
 
@@ -66,7 +68,7 @@ KIND = Kind(
     Review,
     {"rewards": "T", "taken": "T", "hindsight": "T A"}
     | {name: "N A" if name in _BY_ACTION else "N" for name in _VALUES},
-    names=(*_STEPS, "labels", "actions", "taken", "discrete", "hindsight", *_PLAIN, *_VALUES),
+    names=(*_STEPS, "labels", "actions", "taken", "discrete", "hindsight", *_PLAIN, *_RECORDED, *_VALUES),
     types={name: get_type_hints(Trajectory)[name] for name in _STEPS}
     | {"taken": Integers, "discrete": bool, "hindsight": Floats | None}
     | dict.fromkeys(_VALUES, Floats)
@@ -75,8 +77,9 @@ KIND = Kind(
     | {"taken": lambda review: np.array(review.taken, np.int64)}
     | {"discrete": attrgetter("replay.discrete"), "hindsight": attrgetter("replayed")}
     | {name: _values(name) for name in _VALUES},
+    usual=_RECORDED,
     build=_review,
 )
 KIND_OF_SEVERAL = Kind(Reviews, build=_reviews)
 
-KINDS += [KIND, KIND_OF_SEVERAL]
+KINDS += [KIND, KIND_OF_SEVERAL, Kind(RecordedMonth), Kind(Deviation)]

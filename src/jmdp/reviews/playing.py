@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jmdp.base.machine import interruptible
+from jmdp.base.recorded_luck import RecordedLuck
 from jmdp.base.settings import asks_for_seed, boolean_value, listed, number, short, whole_number
 from jmdp.distribute.pools import Pool
 from jmdp.distribute.process_pool import check_pool
@@ -16,6 +17,7 @@ from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.coupling import Synchronous
 from jmdp.models.tabular import problem_discount
 from jmdp.reviews.question import ReviewQuestion, ReviewSettings
+from jmdp.reviews.recorded import of_history
 from jmdp.reviews.review import Review
 from jmdp.reviews.reviews import Reviews
 from jmdp.reviews.rollout_values import LookaheadValues, RolloutValues
@@ -38,6 +40,10 @@ def review(
     seed: int,
     reference: Any = None,
     played: Sequence[Any] | None = None,
+    luck: RecordedLuck | None = None,
+    others: Mapping[str, Any] | None = None,
+    recorded: Sequence[Any] | None = None,
+    tolerance: float = 0.0,
     episode: int = 0,
     episodes: int | Sequence[int] | None = None,
     starts: Any = None,
@@ -71,6 +77,20 @@ def review(
     played
         Actions that were taken, for example by a person; None: those of the policy. The policy is then the reference
         only.
+    luck
+        The reviewed periods of a history, ``history.part("2025-03-01", "2025-03-31")``: what happened in them takes the
+        place of random numbers, and the steps read it (`exogenous` of `ObjectSimulator` and `FunctionSimulator`). With
+        `played`, the actions that were taken, it is the review of a real month. Expectations are not hindsight: they
+        are over blocks of the other periods of the history, or over what the simulator draws, where `exogenous` has a
+        function. The discount is then 1.
+    others
+        Dictionary from names to other policies: the review says what each would have earned from the first reviewed
+        step on, in this very luck.
+    recorded
+        What was observed before each step in reality (and after the last). The largest deviation of the simulator from
+        it is stated; if it is larger than `tolerance`, an error says where.
+    tolerance
+        Largest deviation from `recorded` to accept.
     episode
         Number of the episode.
     episodes
@@ -111,9 +131,13 @@ def review(
         numbers=_numbers(episode, episodes),
         steps=_steps(steps),
         progress=boolean_value("progress", progress),
+        recorded=None if recorded is None else _recorded(recorded),
+        tolerance=number("tolerance", tolerance, 0),
     )
     check_pool(pool)
-    question = _question(simulator, policy, reference, played, starts, actions, discount, settings)
+    if luck is not None and episodes is not None:
+        raise SettingsError("luck is one history, and several episodes are reviewed. Omit episodes.")
+    question = _question(simulator, policy, reference, played, starts, actions, discount, settings, luck, others)
     values = question.values(method)
     found = question.reviewed(values, pool, whole_episodes=episodes is None)
     return found[0] if episodes is None else Reviews.of(found, len(settings.numbers))
@@ -161,9 +185,16 @@ def _question(
     actions: Any,
     discount: float | None,
     settings: ReviewSettings,
+    luck: RecordedLuck | None,
+    others: Any,
 ) -> ReviewQuestion:
     """Check that simulator, policies and settings are compatible, and combine them."""
-    simulator = compiled(_simulator(source, discount))
+    simulator, month, outside = compiled(_simulator(source, discount)), None, None
+    if luck is not None:
+        month, outside = of_history(luck, simulator)
+        discount, settings = 1.0 if discount is None else discount, settings.within(len(luck))
+        if discount != 1:
+            raise SettingsError(f"discount is {discount!r}. What was earned in recorded periods counts alike: omit it.")
     gamma = problem_discount(simulator.discount, discount, horizon=settings.horizon)
     horizon = settings.horizon
     if horizon is None:
@@ -185,13 +216,45 @@ def _question(
         discount=gamma,
         horizon=horizon,
         seed=settings.seed,
+        history=luck,
     )
     taken = None if played is None else _played(played, simulator, settings)
     if taken is not None and reference is not None:
         raise SettingsError("played and reference are given. With played, the policy is the reference: leave one out.")
     own = reference is not None or taken is not None
     alternatives = _alternatives(simulator, actions, own)
-    return ReviewQuestion(Player(simulator, plan), actor, follower, taken, reference is None, alternatives, settings)
+    rules = {"reference": follower} if own else {}
+    for name, rule in _rules(others).items():
+        rules[name] = as_policy(rule, simulator.actions, memory=True, name=name, table=table)
+    return ReviewQuestion(
+        player=Player(simulator, plan),
+        actor=actor,
+        follower=follower,
+        played=taken,
+        itself=reference is None,
+        alternatives=alternatives,
+        settings=settings,
+        month=month,
+        outside=outside,
+        others=rules if others else {},
+    )
+
+
+def _rules(others: Any) -> dict[str, Any]:
+    """Other policies by name."""
+    if not isinstance(others, Mapping | None):
+        raise SettingsError(f"others is {short(others)}. Give a dictionary from names to policies.")
+    found = {str(name): rule for name, rule in (others or {}).items()}
+    if "reference" in found:
+        raise SettingsError('others names "reference", which is the reference policy. Give another name.')
+    return found
+
+
+def _recorded(states: Any) -> list[Any]:
+    found = listed(states, LONGEST)
+    if found is None:
+        raise SettingsError(f"recorded is {short(states)}. Give a list of observed states.")
+    return found
 
 
 def _simulator(source: Any, discount: float | None) -> Simulator:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
 
@@ -11,11 +11,13 @@ import numpy as np
 
 from jmdp.base.arrays import Floats
 from jmdp.base.progress import status_bar
+from jmdp.base.recorded_luck import RecordedLuck
 from jmdp.base.settings import short
 from jmdp.distribute.pools import Pool
 from jmdp.distribute.process_pool import pool_of
 from jmdp.errors import SettingsError, SimulatorError
 from jmdp.models.actors.actor import Actor
+from jmdp.reviews.recorded import Deviation, RecordedMonth, compared_states
 from jmdp.reviews.review import Review
 from jmdp.reviews.rollout_values import (
     Called,
@@ -47,6 +49,14 @@ class ReviewSettings:
     numbers: list[int]
     steps: range | None
     progress: bool
+    recorded: list[Any] | None  # states
+    tolerance: float
+
+    def within(self, periods: int) -> ReviewSettings:
+        """The settings for a history of so many periods."""
+        if self.horizon is not None and self.horizon > periods:
+            raise SettingsError(f"horizon is {self.horizon}, but luck has {periods} periods. Omit horizon.")
+        return replace(self, horizon=self.horizon or periods)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +92,9 @@ class ReviewQuestion:
     itself: bool  # whether the policy is its own reference
     alternatives: Alternatives
     settings: ReviewSettings
+    month: RecordedMonth | None = None
+    outside: RecordedLuck | None = None  # blocks of other periods, for expectations
+    others: Mapping[str, Actor] = field(default_factory=dict)
 
     @property
     def discount(self) -> float:
@@ -132,6 +145,7 @@ class ReviewQuestion:
             )
         trajectories, pasts = zip(*played, strict=True)
         self._check(trajectories[0])
+        deviation = self._deviation(trajectories[0])
         end = self._end(trajectories)
         work = _Work(
             self.player.simulator,
@@ -147,7 +161,9 @@ class ReviewQuestion:
             part = found[at : at + count]
             at += count
             if len(part) == count or (whole_episodes and len(part) > 1):
-                reviews.append(self._review(trajectory, past, part, end, method))
+                found_here = self._review(trajectory, past, part, end, method)
+                earned = self._earned(found_here.trajectory) if whole_episodes else {}
+                reviews.append(replace(found_here, deviation=deviation, others=earned))
         if not reviews:
             raise KeyboardInterrupt  # before anything was complete
         return reviews
@@ -170,6 +186,22 @@ class ReviewQuestion:
                 "its seed and number."
             )
         return found, (played if policy is None else policy.taken)[: self.kept.start]
+
+    def _deviation(self, first: Trajectory) -> Deviation | None:
+        """How close the simulated states are to the recorded ones, if there are any."""
+        simulator, settings = self.player.simulator, self.settings
+        if settings.recorded is None:
+            return None
+        return compared_states(simulator, first.states, first.first, settings.recorded, settings.tolerance)
+
+    def _earned(self, shown: Trajectory) -> dict[str, float]:
+        """What other policies earn in the reviewed steps, in the same luck, from the first of these states on."""
+        found = {}
+        for name, actor in self.others.items():
+            choice = self.player.choice(actor, shown.episode)
+            steps = self.player.follow(shown.episode, shown.states[0], choice, shown.steps)
+            found[name] = steps.total(self.discount)
+        return found
 
     def _check(self, first: Trajectory) -> None:
         """Raise if randomness is not shared, or if the first episode is not the same when it is played again."""
@@ -209,7 +241,13 @@ class ReviewQuestion:
         """The function that finds the values of a point."""
         simulator = self.player.simulator
         reference = Reference(
-            simulator, self.follower, self.alternatives, self.discount, self.settings.confidence, method.probs
+            simulator,
+            self.follower,
+            self.alternatives,
+            self.discount,
+            self.settings.confidence,
+            method.probs,
+            self.outside,
         )
         settings = method.settings
         if settings is None:
@@ -299,6 +337,7 @@ class ReviewQuestion:
             asked=count,
             replay=self._replay(list(past)),
             replayed=None if any(row is None for row in rows) else np.array(rows),
+            month=self.month,
         )
 
 

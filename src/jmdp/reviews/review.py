@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,6 +19,7 @@ from jmdp.errors import LabelError, SettingsError
 from jmdp.results.certificate import Outcome
 from jmdp.results.result import Tabulated, figure, labelled_arrays
 from jmdp.reviews.decision import NEGLIGIBLE, Decision, Weights, fortune_of, judgement_of, regret_of
+from jmdp.reviews.recorded import Deviation, RecordedMonth
 from jmdp.reviews.review_text import review_text, verdict
 from jmdp.reviews.trajectory import Forgotten, Replay, Trajectory
 from jmdp.reviews.values import StepValues
@@ -62,6 +63,9 @@ class Review(Tabulated, Savable, Reportable):
     asked: int  # number of steps that were to be reviewed, at most
     replay: Replay | Forgotten = field(repr=False)
     replayed: Floats | None = None  # [T, A], `hindsight` if it was computed with the values
+    month: RecordedMonth | None = None  # the periods of a history, if it took the place of random numbers
+    deviation: Deviation | None = None  # of simulated states from recorded ones, if these were given
+    others: Mapping[str, float] = field(default_factory=dict)  # what other policies earn in the same steps and luck
 
     def __len__(self) -> int:
         return len(self.trajectory)

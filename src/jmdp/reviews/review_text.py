@@ -42,7 +42,18 @@ def verdict(review: Review) -> str:
     else:
         luck = f"luck is not distinguishable from 0 ({shown(r.luck)})"
     earned = f"earned {shown(r.total)}, {shown(r.expectation)} is expected"
-    return f"Episode {r.episode} {earned}: {luck}; {_skilled(r)}{_decided(r)}."
+    return f"{subject(r)} {earned}: {luck}; {_skilled(r)}{_decided(r)}."
+
+
+def subject(r: Review) -> str:
+    """What is reviewed: an episode, or the periods of a history."""
+    return f"Episode {r.episode}" if r.month is None else f"The actions of {r.month.period}"
+
+
+def in_this_luck(r: Review) -> list[tuple[str, float]]:
+    """What the reviewed actions and each other policy earn in the reviewed steps, the most first."""
+    found = {"reviewed actions": float(r.earned), **r.others}
+    return sorted(found.items(), key=lambda pair: -pair[1])
 
 
 def _skilled(r: Review) -> str:
@@ -85,13 +96,23 @@ def review_text(review: Review) -> str:
     parts |= {"= expectation": r.expectation, "+ skill": r.skill, "+ luck": r.luck}
     return paragraphs(
         [
+            *([r.deviation.sentence()] if r.deviation is not None else []),
             verdict(r),
             f"{steps} of {r.simulator}, policy {r.policy}; {ended}; discount {r.discount:g}, seed {r.seed}",
             indented(aligned([[name, shown(value)] for name, value in parts.items()])),
+            *_others(r),
             *_table(r.worst(_WORST)),
             *notes(r),
         ]
     )
+
+
+def _others(r: Review) -> list[list[str]]:
+    """What other policies would have earned."""
+    if not r.others:
+        return []
+    rows = aligned([[name, f"{earned:.6g}"] for name, earned in in_this_luck(r)])
+    return [["earned in this very luck", *indented(rows)]]
 
 
 def _table(worst: Sequence[Decision]) -> list[str | list[str]]:
@@ -127,7 +148,8 @@ def notes(r: Review) -> list[str]:
     reference = "of the reviewed policy itself" if r.reference is None else f"of the reference policy, {r.reference}"
     counts = [one.samples for one in r.values[:-1]] or [0]
     certain = not r.exact and max(counts) <= 1 and all(one.value_error == 0 for one in r.values)
-    said = [f"values {reference}, by {'rollouts' if certain else r.method}"]
+    said = [*(r.month.sentences() if r.month is not None else [])]
+    said.append(f"values {reference}, by {'rollouts' if certain else r.method}")
     if r.exact:
         said.append("values are exact up to certified errors, which the intervals include")
     elif not r.has_intervals:

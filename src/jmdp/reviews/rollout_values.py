@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from jmdp.base.arrays import Floats, certain
-from jmdp.base.luck import Shock, Usage
+from jmdp.base.luck import STEP, Shock, Usage
 from jmdp.base.settings import function, short, whole
 from jmdp.errors import CouplingError, SettingsError, SimulatorError
 from jmdp.models.actors.actor import Actor
@@ -142,12 +142,13 @@ class Lookahead:
 
     def _sampled(self, point: Point, actions: Sequence[Any], value_of: Function) -> tuple[Floats, int]:
         """Means of r + γ v(s') of each action, and their number."""
-        simulator, usage = self.reference.simulator, Usage()
+        simulator, usage, history = self.reference.simulator, Usage(), self.reference.history(point)
         rewards: list[list[float]] = []
         seen: list[Any] = []
         at: list[tuple[int, int]] = []
         for i in range(self.samples):
-            shock = Shock.of_sample(point.seed, i, usage).derived(b"environment", 0)
+            root = Shock.of_sample(point.seed, i, usage)
+            shock = (root if history is None else history.given_to(root)).derived(STEP, 0)
             rewards.append([])
             for b, action in enumerate(actions):
                 outcome = simulator.step(point.state, action, shock)
@@ -232,6 +233,7 @@ class Rollouts:
             discount=self.reference.discount,
             horizon=point.remaining,
             seed=point.seed,
+            history=self.reference.history(point),
         )
         draws = self._draws(plan)
         mine = 0 if point.taken is None else self.reference.alternatives.index(point.taken)

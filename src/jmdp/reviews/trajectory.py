@@ -198,7 +198,7 @@ class Player:
 
     def shock(self, episode: int, t: int) -> Shock:
         """Shock of step t."""
-        return self.plan.step_shock(Shock.of_sample(self.plan.seed, episode), t, b"", 0)
+        return self.plan.step_shock(self.plan.root(episode), t, b"", 0)
 
     def policy_shock(self, episode: int, t: int) -> Shock:
         """Shock of the policy before step t."""

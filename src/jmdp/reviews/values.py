@@ -15,6 +15,7 @@ import numpy as np
 
 from jmdp.base.arrays import ROUNDOFF, Booleans, Floats
 from jmdp.base.luck import Shock, Usage
+from jmdp.base.recorded_luck import RecordedLuck
 from jmdp.base.settings import short
 from jmdp.errors import PolicyError, SettingsError
 from jmdp.methods.shared.shaping import shape_rewards
@@ -144,6 +145,11 @@ class Reference:
     discount: float
     confidence: float
     probs: Floats | None = None  # [S, A] if the policy is a table
+    outside: RecordedLuck | None = None  # blocks of other periods than the reviewed ones, for expectations
+
+    def history(self, point: Point) -> RecordedLuck | None:
+        """Resampled histories from this point on."""
+        return None if self.outside is None else self.outside.later(point.t)
 
     def shares(self, point: Point) -> tuple[list[Any], Floats, int]:
         """The actions at a point, the policy's shares of them, and the number of draws these rest on."""

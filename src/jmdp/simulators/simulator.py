@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -62,6 +62,7 @@ class Simulator(ABC):
     discount: float | None = None  # None if the simulator defines none
     lanes: int = 64  # recommended number of branches simulated at once
     check: bool = True  # try a few steps before sampling, and raise if randomness is not shared
+    exogenous: Collection[str] = ()  # names of the inputs that steps can read from a recorded history
     recipe: Callable[[], Simulator] | None = None  # builds it anew in other processes; see `Recipe`
 
     @abstractmethod

@@ -8,7 +8,7 @@ from jmdp.base.rounding import between, counted
 from jmdp.results.text import confidence
 from jmdp.reviews.decision import MISTAKE, RIGHT
 from jmdp.reviews.review import Review
-from jmdp.reviews.review_text import episode_notes, luck_cell, notes, regret_cell
+from jmdp.reviews.review_text import episode_notes, in_this_luck, luck_cell, notes, regret_cell, subject
 from jmdp.reviews.reviews import Reviews
 from jmdp.reviews.trajectory import Replay
 from jmdp.show.plots.review_chart import review_chart
@@ -38,7 +38,7 @@ def page(result: Review | Reviews, command: str | None = None) -> Page:
     r = result
     return Page(
         kind="Review of an episode",
-        question=f"Episode {r.episode:,} of {short_title(r.simulator)}: was it luck, or a bad decision?",
+        question=f"{subject(r)} of {short_title(r.simulator)}: was it luck, or a bad decision?",
         verdict=r.answer,
         decided=_decided(r),
         sampling=_sampled(r),
@@ -109,7 +109,17 @@ def _tables(r: Review) -> list[Table]:
             "in this luck": "with the random numbers of this episode; the best return is that of any action",
         },
     )
-    return [parts, decisions]
+    return [parts, *_others(r), decisions]
+
+
+def _others(r: Review) -> list[Table]:
+    """What other policies would have earned."""
+    if not r.others:
+        return []
+    own = float(r.earned)
+    rows = [{"rule": rule, "earned": earned, "more": earned - own} for rule, earned in in_this_luck(r)]
+    words = {"more": "than the reviewed actions; in these steps, with the very luck they had"}
+    return [Table.of_rows(rows, ["rule", "earned", "more"], title="What other rules would have earned", words=words)]
 
 
 def _futures_note(r: Review) -> str:
@@ -158,7 +168,7 @@ def _steps(r: Review) -> str:
 
 
 def _trust(r: Review) -> list[str]:
-    said = [*notes(r)]
+    said = [*([r.deviation.sentence()] if r.deviation is not None else []), *notes(r)]
     if _is_random(r):
         said.append("the decisions shown first have the largest of many estimated regrets, which tend to be too large")
     said.append("a mistake is judged by averages: it can turn out well, and a right decision badly")

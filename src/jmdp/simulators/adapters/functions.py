@@ -21,6 +21,7 @@ from jmdp.base.settings import function, short
 from jmdp.errors import SettingsError, SimulatorError, UnavailableError
 from jmdp.models.coupling import Coupling
 from jmdp.models.tabular import TabularJMDP, checked_discount
+from jmdp.simulators.adapters.exogenous import ExogenousInputs, Source
 from jmdp.simulators.simulator import Outcomes, Simulator, Step, action_labels, is_over, plain_reward
 
 
@@ -60,6 +61,11 @@ class FunctionSimulator(Simulator):
         Start state, or a function that draws one from a generator.
     observe
         Function that returns the observation of a state; by default the state itself.
+    exogenous
+        Inputs that both functions take as keyword arguments, and how each is drawn where it was not recorded (see
+        `RecordedLuck`): ``{"demand": history}`` draws a row of a history, ``{"demand": lambda luck: …}`` calls a
+        function of a `Luck`. With ``luck=history`` of `compare_policies` or `review` it is that of the period instead.
+        u is then None, unless `luck` is given here.
     """
 
     lanes = 1024
@@ -74,6 +80,7 @@ class FunctionSimulator(Simulator):
         terminal: Callable[[Any], bool] = _never,
         start: Any = None,
         observe: Callable[[Any], Any] = _all_of_it,
+        exogenous: Mapping[str, Source] | None = None,
     ) -> None:
         for name, given in (
             ("reward", reward),
@@ -86,6 +93,8 @@ class FunctionSimulator(Simulator):
         self.actions = action_labels(actions)
         self._reward, self._next_state, self._luck = reward, next_state, luck
         self._terminal, self._start, self._observe = terminal, start, observe
+        self._inputs = ExogenousInputs(exogenous)
+        self.exogenous = self._inputs.sources
 
     def step(self, state: Any, action: Any, shock: Shock) -> Step:
         """Evaluate g and h at the u of this shock."""
@@ -93,18 +102,19 @@ class FunctionSimulator(Simulator):
         a, terminal = self.actions.index(action), self._terminal
         if is_over(terminal(state)):
             return Step(0.0, state, True)
-        u = shock.uniform() if self._luck is None else self._luck(shock.generator())
-        reward, after = self._outcome(state, a, u)
+        inputs = self._inputs.of(shock)
+        u = self._luck(shock.generator()) if self._luck is not None else None if inputs else shock.uniform()
+        reward, after = self._outcome(state, a, u, inputs)
         return Step(plain_reward(reward), after, is_over(terminal(after)))
 
-    def _outcome(self, state: Any, a: int, u: Any) -> tuple[Any, Any]:
+    def _outcome(self, state: Any, a: int, u: Any, inputs: Mapping[str, Any]) -> tuple[Any, Any]:
         """Reward and next state; what a function raises gets a note that says how to repeat the call."""
         assert self.actions is not None
         name = "reward"
         try:
-            reward = self._reward(state, a, u)
+            reward = self._reward(state, a, u, **inputs)
             name = "next_state"
-            return reward, self._next_state(state, a, u)
+            return reward, self._next_state(state, a, u, **inputs)
         except Exception as error:
             self._add_note(error, name, state, a, u)
             raise
@@ -124,7 +134,7 @@ class FunctionSimulator(Simulator):
         """Steps from each of these states; u is drawn once for successive equal shocks."""
         assert self.actions is not None
         kind = type(self)
-        if kind.step is not FunctionSimulator.step or kind.advance is not Simulator.advance:
+        if self._inputs or kind.step is not FunctionSimulator.step or kind.advance is not Simulator.advance:
             return super().advance_all(states, actions, shocks)
         if not are_indices(actions, self.actions.size):
             actions = [self.actions.index(action) for action in actions]

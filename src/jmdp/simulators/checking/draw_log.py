@@ -234,7 +234,7 @@ class _LoggedShock(Shock):
         return super().key()
 
     def derived(self, purpose: bytes, step: int = 0, where: bytes = b"") -> Shock:
-        return _LoggedShock(super().derived(purpose, step, where).words, self.log)
+        return logged(super().derived(purpose, step, where), self.log)
 
 
 class _LoggedGenerator(np.random.Generator):
@@ -273,7 +273,9 @@ for _name in dir(np.random.Generator):
 
 def logged(shock: Shock, log: DrawLog) -> Shock:
     """The same shock, whose draws are logged."""
-    return _LoggedShock(shock.words, log)
+    found = _LoggedShock(shock.words, log)
+    found.recorded = shock.recorded
+    return found
 
 
 def draws_of(simulator: Any, state: Any, action: Any, shock: Shock) -> DrawLog:

@@ -405,3 +405,26 @@ class _Episodes:
         self._sums.add(runner.row, runner.branch, runner.rewards)
         self._ends[runner.row, runner.branch] = ENDED if over else runner.branch
         runner.episode.close()
+
+
+class _NotingEpisodes(_Episodes):
+    """Episodes of one sample whose rewards are kept by step."""
+
+    def __init__(self, simulator: Simulator, plan: BranchPlan, sample: int) -> None:
+        super().__init__(simulator, plan, sample, 1)
+        self.noted = np.zeros((plan.horizon, len(plan.actors)))
+
+    def _end(self, runner: _Runner, *, over: bool) -> None:
+        self.noted[: len(runner.rewards), runner.branch] = runner.rewards
+        super()._end(runner, over=over)
+
+
+def episode_rewards(simulator: Simulator, plan: BranchPlan) -> Floats:
+    """[horizon, A], rewards of each step of the episodes of sample 0; 0 after their ends."""
+
+    def simulate() -> Floats:
+        episodes = _NotingEpisodes(simulator, plan, 0)
+        episodes.run()
+        return episodes.noted
+
+    return simulator.in_block(simulate)

@@ -13,6 +13,7 @@ from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock, Usage
 from jmdp.base.settings import function, names, short
 from jmdp.errors import SettingsError, SimulatorError, UnavailableError
+from jmdp.simulators.adapters.exogenous import ExogenousInputs, Source
 from jmdp.simulators.adapters.gymnasium.saved import History
 from jmdp.simulators.adapters.objects.advice import refuse_object
 from jmdp.simulators.adapters.objects.copies import (
@@ -83,6 +84,9 @@ class ObjectSimulator(Simulator):
         the state. Their contents are set back after each step.
     digest
         ``digest(object)``: value that is equal for equal states. None uses all attributes.
+    exogenous
+        Inputs that `step` takes as keyword arguments, ``step(action, demand=…)``, as in `FunctionSimulator`: recorded
+        with ``luck=history``, otherwise drawn.
     """
 
     def __init__(
@@ -97,6 +101,7 @@ class ObjectSimulator(Simulator):
         snapshot: Literal["pickle", "deepcopy", "replay"] | None = None,
         shared: Sequence[str] = (),
         digest: Callable[[Any], Any] | None = None,
+        exogenous: Mapping[str, Source] | None = None,
     ) -> None:
         refuse_object(factory, has_step=step is not None)
         if (save is None) != (restore is None):
@@ -108,7 +113,9 @@ class ObjectSimulator(Simulator):
         for name, value in given.items():
             function(name, value, SettingsError, optional=True)
         self._step, self._observe, self._own_digest = step or own_step, observe, digest
-        self._steps = ObjectSteps(factory, self._step, digest, names("shared", shared, SettingsError))
+        inputs = ExogenousInputs(exogenous)
+        self.exogenous = inputs.sources
+        self._steps = ObjectSteps(factory, self._step, digest, names("shared", shared, SettingsError), inputs)
         self._ways = self._ways_to_copy(snapshot, save, restore)
         self._copies: Copies | None = None  # chosen in `_ready`
         self._trial: Trial | None = None

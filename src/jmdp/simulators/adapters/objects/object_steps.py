@@ -16,6 +16,7 @@ from jmdp.base.keyed_generator import KeyedGenerator
 from jmdp.base.luck import Shock
 from jmdp.base.settings import short
 from jmdp.errors import SimulatorError
+from jmdp.simulators.adapters.exogenous import ExogenousInputs
 from jmdp.simulators.adapters.gymnasium.env_operations import seeded_global_generators
 from jmdp.simulators.adapters.objects.copies import SharedAttributes
 from jmdp.simulators.adapters.objects.generators import GeneratorKeys, KeyedStep, note_use
@@ -109,9 +110,9 @@ def first_observation(returned: Any) -> Any:
 _NOTHING = Shock(bytes(16))
 
 
-def own_step(thing: Any, action: Any) -> Any:
+def own_step(thing: Any, action: Any, **inputs: Any) -> Any:
     """The object's own step."""
-    return thing.step(action)
+    return thing.step(action, **inputs)
 
 
 class ObjectSteps:
@@ -120,10 +121,12 @@ class ObjectSteps:
     def __init__(
         self,
         factory: Callable[[], Any],
-        step: Callable[[Any, Any], Any],
+        step: Callable[..., Any],
         digest: Callable[[Any], Any] | None,
         shared: Sequence[str],
+        inputs: ExogenousInputs,
     ) -> None:
+        self._inputs = inputs
         self._factory, self._step, self._own_digest = factory, step, digest
         self.ignored = frozenset(() if isinstance(shared, str) else shared)  # attributes that are no part of a state
         self.uses_globals = False  # whether steps draw from the global generators of NumPy or Python
@@ -230,8 +233,10 @@ class ObjectSteps:
         try:
             if self.uses_globals:
                 with seeded_global_generators(shock):
-                    returned = self._step(thing, action)
+                    returned = self._step(thing, action, **self._inputs.of(shock))
                 note_use(shock)
+            elif self._inputs:
+                returned = self._step(thing, action, **self._inputs.of(shock))
             elif self._step is own_step:
                 returned = thing.step(action)
             else:
