@@ -39,7 +39,10 @@ def after(stock: float, a: int, u: Any, demand: float) -> float:
 
 
 def up_to(level: int) -> Any:
-    return lambda stock: min(range(3), key=lambda a: abs(stock + LEVELS[a] - level))
+    def rule(stock: float) -> int:
+        return min(range(3), key=lambda a: abs(stock + LEVELS[a] - level))
+
+    return rule
 
 
 def simulator(source: Any = HISTORY) -> FunctionSimulator:
@@ -70,7 +73,7 @@ def test_what_was_earned_and_what_others_would_have_earned() -> None:
     demand = DEMAND[FIRST : LAST + 1]
     actions = iter(PLAYED)
     assert float(FOUND.earned) == pytest.approx(by_hand(lambda stock: next(actions), demand))
-    expected = {"reference": by_hand(up_to(8), demand), "up to 12": by_hand(up_to(12), demand)}
+    expected = {"function rule (reference)": by_hand(up_to(8), demand), "up to 12": by_hand(up_to(12), demand)}
     assert FOUND.others == pytest.approx(expected)
     assert f"up to 12 {expected['up to 12']:g}" in " ".join(str(FOUND).split())
     assert FOUND.answer.startswith("The actions of 50 to 69 earned")
@@ -174,7 +177,7 @@ def test_refused() -> None:
         reviewed(discount=0.9)
     with pytest.raises(SettingsError, match="horizon is 21, but luck has 20 periods"):
         reviewed(horizon=21)
-    with pytest.raises(SettingsError, match='others names "reference"'):
-        reviewed(others={"reference": up_to(12)})
+    with pytest.raises(SettingsError, match=r"others is 3\. Give a dictionary from names to policies"):
+        reviewed(others=3)
     with pytest.raises(SettingsError, match="reads nothing of this history"):
         reviewed(jmdp.RecordedLuck({"day": list(range(9)), "price": [1] * 9}).part(0, 2))

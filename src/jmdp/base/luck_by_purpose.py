@@ -18,7 +18,7 @@ import numpy as np
 
 from jmdp.base.keyed_generator import philox
 from jmdp.base.luck import Shock
-from jmdp.base.records import Number, Period, Record, Row
+from jmdp.base.records import Number, Period, Record
 from jmdp.base.settings import real_number, short
 from jmdp.errors import SettingsError
 
@@ -154,7 +154,10 @@ class Luck:
         A run names the period, ``for day in luck.periods: luck.recorded("demand", day)``, and asks in every period, in
         order, whether it needs the row or not. In a step of a simulator the period is that of the step.
         """
-        return self._history.value(purpose, period)
+        history = self._shock.recorded
+        if history is None:
+            raise _nothing_recorded()
+        return history.value(purpose, period)
 
     @property
     def shock(self) -> Shock:
@@ -164,17 +167,10 @@ class Luck:
     @property
     def periods(self) -> Sequence[Period]:
         """Labels of the recorded periods."""
-        history = self._history
+        history = self._shock.recorded
+        if history is None:
+            raise _nothing_recorded()
         return history.periods if isinstance(history, Record) else (history.period,)
-
-    @property
-    def _history(self) -> Record | Row:
-        if self._shock.recorded is None:
-            raise SettingsError(
-                "There is no recorded luck. Give the call a history: luck=jmdp.RecordedLuck(frame). A Luck of your own "
-                "has it from history.given_to(shock)."
-            )
-        return self._shock.recorded
 
     def _begin(self, purpose: str) -> Any:
         """Return the hash of a key of this purpose up to its number, and keep it."""
@@ -246,6 +242,13 @@ def _encoded(key: tuple[Key, ...]) -> bytes:
         raise
     except ValueError:  # Python refuses to print integers of more than 4,300 digits
         raise _too_long() from None
+
+
+def _nothing_recorded() -> SettingsError:
+    return SettingsError(
+        "There is no recorded luck. Give the call a history: luck=jmdp.RecordedLuck(frame). A Luck of your own has it "
+        "from history.given_to(shock)."
+    )
 
 
 def _too_long() -> SettingsError:

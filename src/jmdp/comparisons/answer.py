@@ -230,7 +230,7 @@ def _how_often(c: Comparison, first: str, second: str, phrase: str | None = None
 
 def is_unknown(chance: Estimate) -> bool:
     """Whether the interval of a chance says nothing: rewards beyond the horizon may decide too many samples."""
-    return chance.low <= 0 and chance.high >= 1
+    return chance.has_interval and chance.low <= 0 and chance.high >= 1
 
 
 _NINE_IN_TEN = 1.2816

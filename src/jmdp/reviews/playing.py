@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from jmdp.base.machine import interruptible
@@ -13,6 +14,7 @@ from jmdp.distribute.process_pool import check_pool
 from jmdp.errors import SettingsError, SimulatorError
 from jmdp.methods.monte_carlo.monte_carlo import LONGEST
 from jmdp.methods.monte_carlo.samples import compiled
+from jmdp.models.actors.actor import Actor
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.coupling import Synchronous
 from jmdp.models.tabular import problem_discount
@@ -131,13 +133,15 @@ def review(
         numbers=_numbers(episode, episodes),
         steps=_steps(steps),
         progress=boolean_value("progress", progress),
+        history=luck,
         recorded=None if recorded is None else _recorded(recorded),
         tolerance=number("tolerance", tolerance, 0),
     )
     check_pool(pool)
     if luck is not None and episodes is not None:
         raise SettingsError("luck is one history, and several episodes are reviewed. Omit episodes.")
-    question = _question(simulator, policy, reference, played, starts, actions, discount, settings, luck, others)
+    question = _question(simulator, policy, reference, played, starts, actions, discount, settings)
+    question = replace(question, others={} if others is None else _others(others, question))
     values = question.values(method)
     found = question.reviewed(values, pool, whole_episodes=episodes is None)
     return found[0] if episodes is None else Reviews.of(found, len(settings.numbers))
@@ -185,25 +189,16 @@ def _question(
     actions: Any,
     discount: float | None,
     settings: ReviewSettings,
-    luck: RecordedLuck | None,
-    others: Any,
 ) -> ReviewQuestion:
     """Check that simulator, policies and settings are compatible, and combine them."""
-    simulator, month, outside = compiled(_simulator(source, discount)), None, None
-    if luck is not None:
-        month, outside = of_history(luck, simulator)
-        discount, settings = 1.0 if discount is None else discount, settings.within(len(luck))
+    simulator, history = compiled(_simulator(source, discount)), settings.history
+    month, outside = (None, None) if history is None else of_history(history, simulator)
+    if history is not None:
+        settings, discount = settings.within(len(history)), 1.0 if discount is None else discount
         if discount != 1:
             raise SettingsError(f"discount is {discount!r}. What was earned in recorded periods counts alike: omit it.")
     gamma = problem_discount(simulator.discount, discount, horizon=settings.horizon)
-    horizon = settings.horizon
-    if horizon is None:
-        horizon = simulator.episode_limit if gamma == 1 else enough_steps(gamma, 1e-3 / (1 - gamma))
-    if horizon is None:
-        raise SettingsError(
-            f"{simulator!r} has no time limit, and discount is 1. Give horizon=… (--horizon), the largest number of "
-            "steps of an episode. Episodes that end earlier are not affected."
-        )
+    horizon = _horizon(simulator, gamma, settings.horizon)
     table = table_of(simulator)
     follower = as_policy(policy if reference is None else reference, simulator.actions, table=table)
     actor = follower
@@ -216,16 +211,13 @@ def _question(
         discount=gamma,
         horizon=horizon,
         seed=settings.seed,
-        history=luck,
+        history=history,
     )
     taken = None if played is None else _played(played, simulator, settings)
     if taken is not None and reference is not None:
         raise SettingsError("played and reference are given. With played, the policy is the reference: leave one out.")
     own = reference is not None or taken is not None
     alternatives = _alternatives(simulator, actions, own)
-    rules = {"reference": follower} if own else {}
-    for name, rule in _rules(others).items():
-        rules[name] = as_policy(rule, simulator.actions, memory=True, name=name, table=table)
     return ReviewQuestion(
         player=Player(simulator, plan),
         actor=actor,
@@ -236,17 +228,31 @@ def _question(
         settings=settings,
         month=month,
         outside=outside,
-        others=rules if others else {},
     )
 
 
-def _rules(others: Any) -> dict[str, Any]:
-    """Other policies by name."""
-    if not isinstance(others, Mapping | None):
-        raise SettingsError(f"others is {short(others)}. Give a dictionary from names to policies.")
-    found = {str(name): rule for name, rule in (others or {}).items()}
-    if "reference" in found:
-        raise SettingsError('others names "reference", which is the reference policy. Give another name.')
+def _horizon(simulator: Simulator, discount: float, given: int | None) -> int:
+    """Largest number of steps of an episode."""
+    horizon = given
+    if horizon is None:
+        horizon = simulator.episode_limit if discount == 1 else enough_steps(discount, 1e-3 / (1 - discount))
+    if horizon is None:
+        raise SettingsError(
+            f"{simulator!r} has no time limit, and discount is 1. Give horizon=… (--horizon), the largest number of "
+            "steps of an episode. Episodes that end earlier are not affected."
+        )
+    return horizon
+
+
+def _others(given: Any, question: ReviewQuestion) -> dict[str, Actor]:
+    """Other policies by name, after the reference if that is another than the reviewed one."""
+    if not isinstance(given, Mapping):
+        raise SettingsError(f"others is {short(given)}. Give a dictionary from names to policies.")
+    own = question.played is not None or not question.itself
+    found = {f"{question.follower!r} (reference)": question.follower} if own else {}
+    simulator = question.player.simulator
+    for name, rule in given.items():
+        found[str(name)] = as_policy(rule, simulator.actions, memory=True, name=str(name), table=table_of(simulator))
     return found
 
 

@@ -49,6 +49,7 @@ class ReviewSettings:
     numbers: list[int]
     steps: range | None
     progress: bool
+    history: RecordedLuck | None
     recorded: list[Any] | None  # states
     tolerance: float
 

@@ -102,7 +102,7 @@ class Dependence:
 
     periods: int  # T
     factor: float  # g/γ₀: the sum of T periods varies as much as that of T γ₀/g independent ones
-    reach: float  # |Σ_k |k| γ_k|/g, in periods: a block of length ℓ leaves the share 1 − reach/ℓ of the variance
+    reach: float  # Σ_k |k| γ_k/g, in periods: blocks of length ℓ leave the share 1 − reach/ℓ of the variance
     differ: float  # share of the periods whose value is not the most frequent one
 
     @classmethod
@@ -115,12 +115,12 @@ class Dependence:
         differ = float((values != np.sort(values)[(T - 1) // 2]).mean())
         most = max(1, min(int(10 * math.log10(T)), T // 4))
         covariances = np.array([x[: T - k] @ x[k:] for k in range(most + 1)]) / T
-        first = max(found[0] for found in _autoregressions(covariances, T))
+        first = max(one[0] for one in _autoregressions(covariances, T))
         # The mean that was subtracted, and the missing terms of long lags, make covariances too small: once corrected.
         k = np.arange(most + 1)
         corrected = covariances * T / (T - k) + min(first, T / 4) * covariances[0] / T
         found = _autoregressions(corrected, T)
-        return cls(T, max(one[0] for one in found), max(one[1] for one in found), differ)
+        return cls(T, max(one[0] for one in found), max((one[1] for one in found), key=abs), differ)
 
     @property
     def effective(self) -> float:
@@ -149,6 +149,7 @@ class Dependence:
         With the length that makes the error of the variance smallest, (3/2 reach² T)^(1/3) (Politis & White, "Automatic
         block-length selection for the dependent bootstrap", Econometric Reviews 2004), blocks of short histories lose
         too much of it, and intervals are too narrow: blocks are at least ten times as long as the dependence reaches.
+        Where gaps alternate, as those of rules that order in turn, the reach is negative, and short blocks are safe.
         """
         best = float(1.5 * self.reach**2 * self.periods) ** (1 / 3)
         longest = max(1, self.periods // _FEWEST_BLOCKS)
@@ -157,7 +158,7 @@ class Dependence:
 
     def left(self, block: int) -> float:
         """Share of the variance of the sum that blocks of this length leave: their ends and the mean take the rest."""
-        return 1 - self.reach / block - block / self.periods
+        return 1 - max(0.0, self.reach) / block - block / self.periods
 
 
 def _autoregressions(covariances: Floats, periods: int) -> list[tuple[float, float]]:
@@ -192,7 +193,7 @@ def _of_weights(weights: Floats, noise: float, variance: float) -> tuple[float, 
         effects[i] = weights[: min(i, p)] @ effects[max(0, i - p) : i][::-1]
     covariances = noise * np.correlate(effects, effects, "full")[_LAGS - 1 :]
     total = noise / float(1 - weights.sum()) ** 2
-    return total / variance, abs(2 * float(np.arange(_LAGS) @ covariances)) / total
+    return total / variance, 2 * float(np.arange(_LAGS) @ covariances) / total
 
 
 def used(

@@ -156,6 +156,11 @@ def by_period(value: Any, periods: int, where: str) -> list[float]:
     if len(listed) != periods:
         said = f"{len(listed)} numbers" if listed else short(value)
         raise SimulatorError(f"{where} returned {said}. Return a list of {periods} numbers, one for each period.")
+    if set(map(type, listed)) <= {int, float}:
+        numbers = np.array(listed, float)
+        if np.isfinite(numbers).all():
+            found: list[float] = numbers.tolist()
+            return found
     return [_number(one, where) for one in listed]
 
 
