@@ -152,7 +152,7 @@ def test_the_interval_is_that_of_one_history() -> None:
     assert use.effective == known.effective > 200
     assert use.totals == pytest.approx([(5 * np.minimum(NOISE, q) - 2 * q).sum() for q in (22, 19)])
     freedom = 1 / (1 / (1.5 * LONG / use.block) + 1 / 399)
-    t = stats.t.ppf(0.975, freedom) / np.sqrt(1 - known.reach / use.block - use.block / LONG)
+    t = stats.t.ppf(0.975, freedom) / np.sqrt(1 - max(0.0, known.reach) / use.block - use.block / LONG)
     wide, skew = t * gaps.std(ddof=1) * np.sqrt(1 + 1 / 400), stats.skew(gaps) * gaps.std(ddof=1) * (t * t / 3 + 1 / 6)
     interval = found.gap("order 22", "order 19").mean_interval
     assert interval.low == pytest.approx(gaps.mean() - wide - max(0, -skew), rel=1e-6)
