@@ -1,20 +1,20 @@
 """Write reproduction.md and its figures from the committed numbers.
 
-``python -m reproduction all --out FOLDER`` computes the numbers. Copy FOLDER/numbers to
-docs/reproduction_results/paper, from where this script reads them.
+``python -m reproduction all --out FOLDER --numbers docs/reproduction_results/paper`` computes the numbers and records
+what made them; ``python -m docs.write_reproduction`` writes the page and the figures.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 
-from reproduction.findings import Finding, Judgement
+from benchmarks.provenance import record as record_provenance
+from reproduction.findings import Finding, Judgement, Setting
 from reproduction.paper import EXPERIMENTS
 from reproduction.records import Record
-from reproduction.report import measured_text, number, source, svg
+from reproduction.report import by_place, counted, made_with, measured_text, number, section, source, svg
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "reproduction_results" / "paper"
@@ -34,37 +34,28 @@ It writes `numbers/NAME.json`, `figures/NAME.svg` and a self-contained `report.h
 and `report-quick.html`. Repeat the command to resume an interrupted run. The exit code is 1 if a claim was not
 reproduced.
 
-Each claim of the paper is listed with its measured value, the interval and the source. The rule next to it decides the
-verdict: **reproduced**, **better** (the claim is stronger than the paper's, or the whole interval is nearer to the
-ideal value than the paper's number), **not reproduced**, or **cannot be judged**. Settings that the paper does not
-state are listed with our reasons. Its mistakes are in [the errata](mathematics.md#errata-of-the-paper).
+The authors have published their scripts ([github.com/egecky/jmdp](https://github.com/egecky/jmdp)), which state the
+settings that the paper leaves out. Each claim is listed with the paper's number, if it prints one, and with what was
+found on the authors' settings and on ours: the measured value, the interval and the source. None of the authors' code
+is used. The rule next to a value decides the verdict: **reproduced**, **better** (the claim is stronger than the
+paper's, or the whole interval is nearer to the ideal value than the paper's number), **not reproduced**, or **cannot be
+judged**. A section has the worst verdict on the paper's claims: on the authors' settings, or on ours where the paper
+has no experiment. Mistakes of the paper are in [the errata](mathematics.md#errata-of-the-paper).
 
 A rule applies to the whole interval, and a limit may be exceeded by one part in 10⁹, for rounding. Intervals are
 printed rounded outwards: one that ends at 0.95 may be printed as 0.9501. The conditions of Theorem B.4 are tested on
 the model of two towns below; `LinearProjected` itself is used for the row on `Restart`.
 
-Below are the numbers of the committed full run, of jmdp {version}; later versions
-may have narrower intervals. Claims of the paper: {counts}.
-Claims of our own, marked "not in the paper", as controls and additions: {ours}.
+{counts}
 
-| in the paper | here | command | verdicts |
+| in the paper | here | verdict | made with |
 |---|---|---|---|
 {items}
 | Example 1 | `jmdp.worlds.anti_correlated_bandit`, in [Mathematics](mathematics.md) | – | – |
 | Figures 1 and 3 | diagrams without numbers | – | – |
 
-All that was not reproduced is in Figure 7: TD errors do not decrease by several orders of magnitude. `python -m
-reproduction all` therefore ends with exit code 1.
+{failed}
 """
-
-
-OURS = "not in the paper"
-
-
-def counted(findings: Iterable[Finding]) -> str:
-    """Return how many there are of each verdict."""
-    found = Counter(finding.verdict for finding in findings)
-    return ", ".join(f"{found[verdict]} {verdict.value}" for verdict in Judgement if found[verdict])
 
 
 def anchor(title: str) -> str:
@@ -72,42 +63,62 @@ def anchor(title: str) -> str:
     return re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
 
 
-def page(full: str = "within 90 minutes on two cores") -> str:
+def verdicts(found: Counter[Judgement]) -> str:
+    """Return how many there are of each verdict."""
+    return ", ".join(f"{found[verdict]} {verdict.value}" for verdict in Judgement if found[verdict])
+
+
+def cell(findings: list[Finding]) -> str:
+    """Return what was found on one of the settings."""
+    return "<br>".join(
+        f"**{measured_text(finding.measured)}**, **{finding.verdict.value}**<br>{finding.quantity} "
+        f"({source(finding.measured)}); {finding.rule}"
+        for finding in findings
+    ) or "–"  # fmt: skip
+
+
+def page(full: str = "hours on two cores; it can be interrupted") -> str:
     """Return the page as Markdown."""
-    records = {name: Record.load(RESULTS / f"{name}.json") for name in EXPERIMENTS}
-    findings = [finding for record in records.values() for finding in record.findings]
+    records = [(kind, Record.load(RESULTS / f"{name}.json")) for name, kind in EXPERIMENTS.items()]
+    findings = [finding for _, record in records for finding in record.findings]
+    places = [(section(placed), placed) for placed in by_place(records)]
     items = "\n".join(
-        f"| {kind.where} | [{kind.title}](#{anchor(kind.title)}) | `python -m reproduction {name} --out report` "
-        f"| {counted(records[name].findings)} |"
-        for name, kind in sorted(EXPERIMENTS.items(), key=lambda item: item[1].where)
+        f"| {about.where} | [{about.title}](#{anchor(about.title)}) | {about.badge.value} "
+        f"| {'; '.join(dict.fromkeys(made_with(record) for _, record in placed))} |"
+        for about, placed in sorted(places, key=lambda place: place[0].where)
     )
-    parts = [
-        OPENING.format(
-            full=full,
-            version=", ".join(sorted({record.versions["jmdp"] for record in records.values()})),
-            counts=counted(finding for finding in findings if OURS not in finding.claim.lower()),
-            ours=counted(finding for finding in findings if OURS in finding.claim.lower()),
-            items=items,
-        )
-    ]
-    for name, record in records.items():
-        kind = EXPERIMENTS[name]
-        parts.append(f"## {kind.title}\n\n{kind.where} of the paper; `python -m reproduction {name} --out report`.\n")
-        parts.append(f"![{kind.title}](images/paper/{name}.svg)\n")
-        parts.append("| claim | measured | rule | verdict |\n|---|---|---|---|")
-        for finding in record.findings:
-            paper = "" if finding.paper is None else f"; paper: {number(finding.paper)}"
-            parts.append(
-                f"| {finding.claim} | **{measured_text(finding.measured)}**{paper}<br>{finding.quantity} "
-                f"({source(finding.measured)}) | {finding.rule} | **{finding.verdict.value}** |"
-            )
-        parts.append("\n" + "\n\n".join([*record.remarks, f"Settings: {kind.ours}"]) + "\n")
+    failed = list(dict.fromkeys(f"{f.claim} ({f.where}, {f.setting})" for f in findings if f.failed))
+    counts = "\n".join(f"- {name.capitalize()}: {verdicts(found)}." for name, found in counted(findings).items())
+    lost = "\n".join(["Not reproduced:", "", *(f"- {claim}" for claim in failed)]) if failed else "Nothing failed."
+    parts = [OPENING.format(full=full, counts=counts, items=items, failed=lost)]
+    for about, placed in places:
+        names = " ".join(record.name for _, record in placed)
+        command = f"`python -m reproduction {names} --out report`"
+        parts.append(f"## {about.title}\n\n{about.where} of the paper; {command}.\n")
+        if about.described:
+            parts.append(f"The paper's figure, which is not shown here: {about.described}\n")
+        parts += [f"![{about.title}](images/paper/{record.name}.svg)\n" for _, record in placed]
+        parts.append("| claim | the paper | the authors' settings | our settings |\n|---|---|---|---|")
+        for row in about.rows:
+            claim = f"{row.claim} (not in the paper)" if row.addition else row.claim
+            paper = "–" if row.addition else "no number" if row.paper is None else number(row.paper)
+            found = " | ".join(cell(row.found[setting]) for setting in Setting)
+            parts.append(f"| {claim} | {paper} | {found} |")
+        settings = [f"*{name.capitalize()}.* {text}" for name, text in about.settings.items() if text]
+        parts.append("\n" + "\n\n".join([*about.remarks, *settings]) + "\n")
     return "\n".join(parts)
 
 
-if __name__ == "__main__":
+def write() -> None:
+    """Write the page and its figures, and record what made them."""
     pictures = HERE / "images" / "paper"
     pictures.mkdir(exist_ok=True)
     for name, kind in EXPERIMENTS.items():
-        (pictures / f"{name}.svg").write_bytes(svg(kind().figure(Record.load(RESULTS / f"{name}.json").data)))
+        numbers, picture = RESULTS / f"{name}.json", pictures / f"{name}.svg"
+        picture.write_bytes(svg(kind().figure(Record.load(numbers).data)))
+        record_provenance(picture, sources=[numbers])
     (HERE / "reproduction.md").write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()

@@ -19,7 +19,7 @@ from reproduction.experiment import Work
 from reproduction.paper import EXPERIMENTS
 from reproduction.records import Record
 from reproduction.report import measured_text
-from reproduction.reproducing import reproduce
+from reproduction.reproducing import Log, Run, reproduce
 
 _NAMES = f"Experiments to run: {', '.join(EXPERIMENTS)}; or all (the default)."
 
@@ -36,7 +36,7 @@ class Reproduce(Command):
     examples: ClassVar = {
         "python -m reproduction gridworld_correlations chain_correlation --out report": "two figures, within seconds",
         "python -m reproduction all --quick --out quick": "all experiments with little data: a few minutes",
-        "python -m reproduction all --out report": "all experiments in full: within 90 minutes on two cores",
+        "python -m reproduction all --out report": "all experiments in full: hours; the same command resumes",
     }
 
     names: Annotated[Names, tyro.conf.arg(help=_NAMES)] = ("all",)
@@ -46,6 +46,8 @@ class Reproduce(Command):
     """Use little data and few samples, to test that everything runs."""
     workers: int = 2
     """Number of emulator processes. The results do not depend on it."""
+    numbers: Path | None = None
+    """Folder for the numbers, if not OUT/numbers."""
 
     def run(self) -> Exit:
         """Run the experiments in the order of the paper."""
@@ -56,14 +58,17 @@ class Reproduce(Command):
             raise SettingsError(f"--out {self.out} is not a folder. Give a folder, which is created if necessary.")
         workers = whole_number("workers", self.workers, 1)
         chosen = [name for name in EXPERIMENTS if "all" in self.names or name in self.names]
-        work = Work(self.out / "work", not self.quiet, workers)
         records: list[Record] = []
-        found = reproduce(chosen, self.out, quick=self.quick, work=work)
-        for _ in chosen:
-            with aside(self.quiet):
-                records.append(next(found))
-            if not self.json:
-                show(_text(records[-1]))
+        with Log(quiet=self.quiet) as log:
+            work = Work(self.out / "work", not self.quiet, workers, log.tell)
+            settings = Run(self.quick, self.numbers)
+            found = reproduce(chosen, self.out, settings, work)
+            for name in chosen:
+                log.tell(f"{name}: running")
+                with aside(self.quiet):
+                    records.append(next(found))
+                if not self.json:
+                    show(_text(records[-1]))
         if self.json:
             print_json([record.document() for record in records])
         else:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -23,6 +24,8 @@ class Work:
     """Show progress bars on a terminal."""
     workers: int = 2
     """Number of worker processes for emulators."""
+    tell: Callable[[str], None] = field(default=lambda text: None, compare=False)
+    """Report what is being done."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +45,12 @@ class Experiment(ABC):
     title: ClassVar[str]
     where: ClassVar[str]
     """Place in the paper."""
+    described: ClassVar[str] = ""
+    """What the paper's figure shows, which is not reproduced here; empty if it has none."""
+    theirs: ClassVar[str] = ""
+    """The authors' settings; empty if the paper has no experiment of it."""
     ours: ClassVar[str]
-    """Settings that the paper does not state, with the reasons for ours."""
+    """Our settings, with the reasons for them."""
 
     @classmethod
     def quick(cls) -> Self:

@@ -35,6 +35,13 @@ class Judgement(StrEnum):
     CANNOT_BE_JUDGED = "cannot be judged"
 
 
+class Setting(StrEnum):
+    """Settings on which a claim was tested."""
+
+    AUTHORS = "the authors' settings"
+    OURS = "our settings"
+
+
 @dataclass(frozen=True)
 class Measured:
     """Measured value with its interval and source.
@@ -101,11 +108,14 @@ class Finding:
     """The paper's number, if it prints one."""
     remark: str = ""
     """Note that is needed to interpret the verdict."""
+    setting: Setting = Setting.OURS
+    addition: bool = False
+    """The claim is not the paper's: a control or an addition of ours."""
 
     @property
     def failed(self) -> bool:
-        """True if the claim was not reproduced."""
-        return self.verdict is Judgement.NOT_REPRODUCED
+        """True if a claim of the paper was not reproduced."""
+        return self.verdict is Judgement.NOT_REPRODUCED and not self.addition
 
 
 @dataclass(frozen=True)
@@ -117,6 +127,8 @@ class Claim:
     quantity: str
     paper: float | None = None
     remark: str = ""
+    setting: Setting = Setting.OURS
+    addition: bool = False
 
     def at_most(self, limit: float, measured: Measured, *, better: bool = False) -> Finding:
         """Judge by: the whole interval is at most the limit. `better` marks a stronger claim than the paper's."""
@@ -166,4 +178,7 @@ class Claim:
         return self._finding(measured, rule, verdict)
 
     def _finding(self, measured: Measured, rule: str, verdict: Judgement) -> Finding:
-        return Finding(self.claim, self.where, self.quantity, measured, rule, verdict, self.paper, self.remark)
+        return Finding(
+            self.claim, self.where, self.quantity, measured, rule, verdict, self.paper, self.remark, self.setting,
+            self.addition,
+        )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 from jmdp.base.whole_files import whole_file
 from reproduction.experiment import Experiment, Numbers, Work
-from reproduction.findings import Finding, Judgement, Measured
+from reproduction.findings import Finding, Judgement, Measured, Setting
 
 
 @dataclass(frozen=True)
@@ -30,15 +31,10 @@ class Record:
         return cls(experiment.name, settings_of(experiment), _versions(experiment), numbers.findings, numbers.data)
 
     @property
-    def worst(self) -> Judgement:
-        """Worst verdict of all findings."""
-        order = (Judgement.NOT_REPRODUCED, Judgement.CANNOT_BE_JUDGED, Judgement.REPRODUCED, Judgement.BETTER)
-        return next(verdict for verdict in order if any(finding.verdict is verdict for finding in self.findings))
-
-    @property
-    def remarks(self) -> list[str]:
-        """Remarks of all findings, without duplicates."""
-        return list(dict.fromkeys(finding.remark for finding in self.findings if finding.remark))
+    def seeds(self) -> str:
+        """Seeds of all findings."""
+        found = {seed for finding in self.findings for seed in finding.measured.seeds}
+        return ", ".join(map(str, sorted(found))) or "none"
 
     def save(self, path: Path) -> None:
         """Write the record atomically. Equal numbers give equal bytes."""
@@ -61,7 +57,7 @@ class Record:
         """Load a saved record."""
         saved = json.loads(path.read_text(encoding="utf-8"))
         findings = [
-            Finding(**{**finding, "measured": _measured(finding["measured"]), "verdict": Judgement(finding["verdict"])})
+            Finding(**{**finding, **{name: read(finding[name]) for name, read in _READ.items()}})
             for finding in saved.pop("findings")
         ]
         return cls(findings=findings, **saved)
@@ -72,6 +68,9 @@ def _measured(saved: dict[str, Any]) -> Measured:
         end: nowhere if saved[end] is None else saved[end] for end, nowhere in (("low", -math.inf), ("high", math.inf))
     }
     return Measured(**{**saved, **ends, "seeds": tuple(saved["seeds"])})
+
+
+_READ: dict[str, Callable[[Any], Any]] = {"measured": _measured, "verdict": Judgement, "setting": Setting}
 
 
 def settings_of(experiment: Experiment) -> dict[str, Any]:
@@ -94,8 +93,8 @@ def saved_record(experiment: Experiment, path: Path) -> Record | None:
 
 
 def _versions(experiment: Experiment) -> dict[str, str]:
-    packages = ("jmdp", "numpy", "scipy") + (("jax", "ale-py") if experiment.name.startswith("atari") else ())
-    return {package: version(package) for package in packages}
+    atari = ("jax", "ale-py") if experiment.name.startswith(("atari", "authors")) else ()
+    return {package: version(package) for package in ("jmdp", "numpy", "scipy", *atari)}
 
 
 def run_and_save(experiment: Experiment, path: Path, work: Work) -> Record:

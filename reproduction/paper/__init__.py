@@ -6,6 +6,7 @@ from reproduction.experiment import Experiment
 from reproduction.paper.atari_gap_variances import AtariGapVariances
 from reproduction.paper.atari_td_errors import AtariTDErrors
 from reproduction.paper.chain_correlation import ChainCorrelation
+from reproduction.paper.diagonal import Diagonal
 from reproduction.paper.example_2 import Example2
 from reproduction.paper.gap_validation import GapValidation
 from reproduction.paper.gridworld_correlations import GridworldCorrelations
@@ -17,8 +18,8 @@ from reproduction.paper.residuals import Residuals
 EXPERIMENTS: dict[str, type[Experiment]] = {
     kind.name: kind
     for kind in (
-        Example2, IncrementalConvergence, JIPEn, Residuals, GridworldCorrelations, ChainCorrelation, GapValidation,
-        AtariTDErrors, ProjectedContraction, AtariGapVariances,
+        Example2, Diagonal, IncrementalConvergence, JIPEn, Residuals, GridworldCorrelations, ChainCorrelation,
+        GapValidation, AtariTDErrors, ProjectedContraction, AtariGapVariances,
     )
 }  # fmt: skip
 """In the order of the paper."""

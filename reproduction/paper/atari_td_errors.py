@@ -9,7 +9,7 @@ import numpy as np
 
 from reproduction.atari.td_figure import fall_figure
 from reproduction.experiment import Numbers, Work
-from reproduction.findings import Claim, Finding, Floats, Measured
+from reproduction.findings import Claim, Finding, Floats, Measured, Setting
 from reproduction.paper.atari import TITLES, AtariExperiment
 
 if TYPE_CHECKING:
@@ -22,6 +22,9 @@ moment, of our networks its variance."""
 
 PAPER = ("mean", "diagonal", "same state", "cross")
 """Blocks of the paper's figure."""
+
+FALL = 0.01
+"""Required factor of the mean square: the paper says several orders of magnitude, and we require two."""
 
 REMARK = (
     "A TD error cannot fall below the noise of single samples. Its relative decrease depends on how far above that "
@@ -38,6 +41,11 @@ class AtariTDErrors(AtariExperiment):
     name = "atari_td_errors"
     title = "TD errors of networks on Atari"
     where = "Figure 7"
+    described = (
+        "four panels, one for each game: moving averages of TD errors against updates on a logarithmic scale, a curve "
+        "for each of four blocks, bold for the mean of three seeds. The text says that all errors decrease by several "
+        "orders of magnitude."
+    )
     ours = (
         f"{AtariExperiment.ours} The judged networks follow the paper's description: default initialisation, its Gram "
         "kernel, one-step backups from one sample, and squared TD errors minimised by Adam (learning rate 0.001, "
@@ -49,8 +57,6 @@ class AtariTDErrors(AtariExperiment):
 
     updates: int = 1000
     """Updates of each plain network."""
-    fall: float = 0.01
-    """Required factor of the mean square: the paper says several orders of magnitude, and we require two."""
 
     @classmethod
     def quick(cls) -> Self:
@@ -92,17 +98,12 @@ class AtariTDErrors(AtariExperiment):
         """Return the findings of all games."""
         findings = []
         for game in curves["plain"]:
-            several = f"{game}: TD errors of all blocks decrease by several orders of magnitude"
             quantity, measured = self._least("the untrained network", curves["plain"][game])
-            findings += [
-                Claim(f"{several}.", self.where, quantity, remark=REMARK).at_most(self.fall, measured),
-                Claim(f"{game}: the TD error of every block decreases.", self.where, quantity).at_most(1.0, measured),
-            ]
+            findings += judged_falls(game, Setting.OURS, f"game points only: {quantity}", measured, REMARK)
             quantity, measured = self._least("the untrained network", curves["perturbed"][game])
-            claim = Claim(f"{several}, with the reward perturbation.", self.where, quantity)
-            findings.append(claim.at_most(self.fall, measured))
+            findings += judged_falls(game, Setting.OURS, f"perturbed rewards: {quantity}", measured, REMARK)[:1]
             quantity, measured = self._least("the first 50 updates", curves["ours"][game])
-            claim = Claim(f"{several}, for `NeuralGram` with its defaults.", self.where, quantity)
+            claim = Claim(f"{game}: TD errors of `NeuralGram` with its defaults.", self.where, quantity, addition=True)
             findings.append(claim.unjudged("not the paper's networks: ours start at the scale of the data", measured))
         return findings
 
@@ -122,7 +123,17 @@ class AtariTDErrors(AtariExperiment):
             "NeuralGram, perturbed rewards": data["ours"],
         }
         falls = {name: {game: _falls(curve) for game, curve in curves.items()} for name, curves in kinds.items()}
-        return fall_figure(falls, list(BLOCKS.values()), self.fall)
+        return fall_figure(falls, list(BLOCKS.values()), FALL)
+
+
+def judged_falls(game: str, setting: Setting, quantity: str, measured: Measured, remark: str = "") -> list[Finding]:
+    """Findings on how far TD errors fell: by two orders of magnitude, and at all."""
+    several = f"{game}: TD errors of all blocks decrease by several orders of magnitude."
+    some = f"{game}: the TD error of every block decreases."
+    return [
+        Claim(several, "Figure 7", quantity, remark=remark, setting=setting).at_most(FALL, measured),
+        Claim(some, "Figure 7", quantity, setting=setting).at_most(1.0, measured),
+    ]
 
 
 def _falls(curve: dict[str, Any]) -> Floats:

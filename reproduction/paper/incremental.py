@@ -82,7 +82,7 @@ class IncrementalConvergence(Experiment):
                 "With Robbins-Monro step sizes the iterates converge to the true moments.", self.where, quantity
             ).at_most(self.falls, left[SHRINKING]),
             Claim(
-                "(Not in the paper: control of the rule) With constant step sizes they do not.", self.where, quantity
+                "With constant step sizes they do not (control of the rule).", self.where, quantity, addition=True
             ).above(self.falls, left[CONSTANT]),
         ]  # fmt: skip
 

@@ -10,6 +10,7 @@ REVIEWS = "reviews/test_review_"
 STUDY = "studies/test_study.py::"
 SAVING = "files/test_saving.py::"
 FINDINGS = "reproduction/test_findings.py::"
+AUTHORS = "reproduction/test_authors.py::"
 REPRODUCING = "reproduction/test_reproducing.py::"
 POLICY_FILES = "cli/test_policy_files.py::"
 ONNX = "models/actors/test_onnx_policies.py::"
@@ -92,9 +93,13 @@ BUGS = [
         REPRODUCING + "test_reports_are_inert"),
     Bug("a record of other settings is used", "saved_record", always("same"),
         REPRODUCING + "test_damaged_or_other_records_are_made_again"),
-    Bug("an absorbing goal has no reward", "Residuals.settings",
-        instead("_going_on(grid.model, goal, 1.0)", "_going_on(grid.model, goal, 0.0)"),
-        REPRODUCING + "test_the_residual_is_a_straight_line_where_no_state_is_terminal"),
+    Bug("walls do not stop moves before the gust", "grid",
+        instead("np.clip(row + down, 0, rows - 1) + gust", "row + down + gust"),
+        AUTHORS + "test_the_grid_is_that_of_the_authors"),
+    Bug("the paper's operator draws twice on its diagonal", "PaperOperator.__call__", always("self.drawn_twice"),
+        AUTHORS + "test_the_operator_is_that_of_the_definition"),
+    Bug("a section shows the verdict on an addition", "badge", always("not finding.addition"),
+        REPRODUCING + "test_the_badge_is_the_worst_verdict_on_the_papers_setting"),
     Bug("powers are expanded without binomial coefficients", "exact_moments", instead("ways * _", "_"),
         REPRODUCING + "test_higher_moments_in_rationals_are_those_of_the_semantics"),
     # Command line and policies from files.

@@ -119,14 +119,14 @@ def test_of_one_seed_nothing_is_known():
 
 def test_intervals_of_frequencies_cover():
     """Clopper and Pearson's are exact, so at least as many hold as they say: here 2,000 at 1 − 0.2/200."""
-    experiment = GapValidation(samples=400, family_confidence=0.8)
+    experiment = GapValidation(family_confidence=0.8)
     counts = np.random.default_rng(0).binomial(400, 0.03, 2000)
     missed = sum(
-        not low <= 0.03 <= high for low, high in (experiment._binomial(count, 200) for count in counts.tolist())
+        not low <= 0.03 <= high for low, high in (experiment._binomial(count, 200, 400) for count in counts.tolist())
     )
     assert missed <= 14  # 2 expected at most; more than 14 in fewer than 1 of 10⁷ runs
-    assert experiment._binomial(0, 200)[0] == 0
-    assert experiment._binomial(400, 200)[1] == 1
+    assert experiment._binomial(0, 200, 400)[0] == 0
+    assert experiment._binomial(400, 200, 400)[1] == 1
 
 
 def test_what_cannot_be_held_against_the_paper_is_not():
