@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jmdp.base.machine import budget, in_words
-from jmdp.base.settings import UNCONVERTIBLE, integer, real_number, short
+from jmdp.base.settings import UNCONVERTIBLE, real_number, short
 from jmdp.errors import MemoryBudgetError
 
 Floats = npt.NDArray[np.float64]
@@ -112,8 +112,7 @@ def refuse_large_copies(what: str, values: Sequence[object], each: float) -> Non
     size = 0
     for value in values:
         shape = getattr(value, "shape", None)
-        lengths = [integer(n) or 0 for n in shape] if isinstance(shape, tuple) else [0]
-        size += math.prod(lengths)
+        size += math.prod(shape) if isinstance(shape, tuple) else 0
     refuse_large(f"{what} of {size:.3g} numbers", each * size)
 
 

@@ -61,12 +61,13 @@ class Labels:
             )
         if not all(isinstance(name, str) for name in names):
             raise ModelError(f"{self.kind}_names must be strings. Convert them, e.g. with map(str, names).")
-        object.__setattr__(self, "_index", {name: i for i, name in enumerate(names)})
+        object.__setattr__(self, "_index", dict(zip(names, range(len(names)), strict=True)))
         if len(self._index) != len(names):
             twice = next(name for i, name in enumerate(names) if self._index[name] != i)
             raise ModelError(f"{self.kind}_names has {short(twice)} more than once. Names must be unique.")
-        if unprintable := [name for name in names if not is_unicode(name)]:
-            raise ModelError(f"{self.kind}_names has {short(unprintable[0])}, which is not valid Unicode. Rename it.")
+        if not is_unicode("".join(names)):
+            wrong = next(name for name in names if not is_unicode(name))
+            raise ModelError(f"{self.kind}_names has {short(wrong)}, which is not valid Unicode. Rename it.")
 
     @classmethod
     def of(cls, kind: str, size: int, names: Sequence[str] | None) -> Labels:

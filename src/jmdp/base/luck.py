@@ -194,12 +194,10 @@ class StepShocks(Sequence[Shock]):
         if self._words is None:
             roots, purpose, step, places = self._origin
             end = _STEP(step) + purpose + b"\0"
-            words = [root._words or root.peek() for root in roots]
-            if places is None:
-                self._words = [blake2b(word + end, digest_size=16).digest() for word in words]
-            else:
-                pairs = zip(words, places, strict=True)
-                self._words = [blake2b(word + end + place, digest_size=16).digest() for word, place in pairs]
+            self._words = [
+                blake2b((root._words or root.peek()) + end + place, digest_size=16).digest()
+                for root, place in zip(roots, [b""] * len(roots) if places is None else places, strict=True)
+            ]
         return self._words
 
     def _distinct(self) -> list[Shock]:

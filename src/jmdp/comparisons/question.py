@@ -113,7 +113,9 @@ class ComparisonSettings:
     def of(cls, given: Mapping[str, Any]) -> ComparisonSettings:
         """Settings from all arguments of a comparison; those that it does not have keep their defaults."""
         known = {name: given[name] for name in cls.__dataclass_fields__ if name in given}
-        return cls(**{name: value for name, value in known.items() if name != "assume" or value is not None})
+        if known.get("assume") is None:
+            known.pop("assume", None)
+        return cls(**known)
 
     def for_history(self, history: object, own: Collection[str] = ()) -> ComparisonSettings:
         """The settings with a history: its resampled histories are a fixed number of samples, examined once."""

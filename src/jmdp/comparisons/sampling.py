@@ -138,8 +138,10 @@ def best_of(summary: SampleSummary, look: LookResult | None, outcome: Outcome) -
     if look.decision not in (Conclusion.SETTLED, Conclusion.MARGIN) and outcome is not Outcome.SAMPLED:
         return None
     leader = summary.ranking[0]
-    others = [i for i in range(summary.labels.size) if i != leader]
-    return leader if all(summary.verdict_limits(leader, (leader, i))[0][1] > 0 for i in others) else None
+    for i in summary.ranking[1:]:
+        if not summary.verdict_limits(leader, (leader, i))[0][1] > 0:
+            return None
+    return leader
 
 
 def result_of(question: Question, sampled: SamplingState, interrupted: bool = False) -> Any:

@@ -220,9 +220,15 @@ class _Traversal:
         elif hasattr(value, "__array__") and hasattr(value, "dtype"):  # arrays of other libraries
             self.visit(numpy_of(value))
             return
-        else:
-            self._attributes(value)
+        elif (attributes := attributes_of(value)) is not None:
+            self._write_attributes(value, attributes)
             return
+        else:
+            kind = type(value)
+            raise SimulatorError(
+                f"A state contains a {getattr(kind, '__module__', '')}.{kind.__qualname__}, which cannot be inspected. "
+                f"{_FIX}"
+            )
         self._write_extra_attributes(value)
 
     def _ordered(self, entries: Iterable[Any]) -> list[Any]:
@@ -239,16 +245,6 @@ class _Traversal:
             return plain
 
         return sorted(entries, key=place)
-
-    def _attributes(self, value: Any) -> None:
-        attributes = attributes_of(value)
-        if attributes is None:
-            kind = type(value)
-            raise SimulatorError(
-                f"A state contains a {getattr(kind, '__module__', '')}.{kind.__qualname__}, which cannot be inspected. "
-                f"{_FIX}"
-            )
-        self._write_attributes(value, attributes)
 
     def _write_extra_attributes(self, value: Any) -> None:
         """Write the attributes of a subclass of a container."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -46,15 +45,18 @@ class Assumptions:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reward_bound", positive("reward_bound", self.reward_bound))
-        for name, checked in _CHECKS.items():
+        for name in _OF_MEASURES:
             given = getattr(self, name)
-            found = {key: checked(one) for key, one in given.items()} if isinstance(given, Mapping) else checked(given)
+            if isinstance(given, Mapping):
+                found: Any = {key: _checked(name, one) for key, one in given.items()}
+            else:
+                found = _checked(name, given)
             object.__setattr__(self, name, found)
 
     @property
     def by_measure(self) -> dict[str, dict[str | None, Any]]:
         """The fields that have a value for each of some measures."""
-        return {name: getattr(self, name) for name in _CHECKS if isinstance(getattr(self, name), Mapping)}
+        return {name: value for name, value in vars(self).items() if isinstance(value, Mapping)}
 
     def of_measure(self, measure: str | None) -> Assumptions:
         """The assumptions about one measure."""
@@ -79,13 +81,27 @@ def positive(name: str, value: Any) -> float | None:
     """The value as a finite float > 0, or None."""
     if value is None:
         return None
-    return _number(name, value, lambda number: 0 < number < np.inf, "Give a number > 0, or None.")
-
-
-def _number(name: str, value: Any, fits: Callable[[float], bool], give: str) -> float:
     number = real_number(value)
-    if not fits(number):
-        raise SettingsError(f"{name} is {short(value)}. {give}")
+    if not 0 < number < np.inf:
+        raise SettingsError(f"{name} is {short(value)}. Give a number > 0, or None.")
+    return number
+
+
+_OF_MEASURES = ("return_range", "largest_loss", "rarest", "tie_tolerance")
+"""Fields that may have a value for each measure."""
+
+
+def _checked(name: str, value: Any) -> Any:
+    """The value of one of these fields."""
+    if name == "return_range":
+        return _range(value)
+    if name == "largest_loss":
+        return positive(name, value)
+    number = real_number(value)
+    if name == "rarest" and not 0 < number < 1:
+        raise SettingsError(f"rarest is {short(value)}. Give a probability, e.g. 1/20.")
+    if not 0 <= number < np.inf:
+        raise SettingsError(f"{name} is {short(value)}. Give a number ≥ 0.")
     return number
 
 
@@ -104,11 +120,3 @@ def _range(given: Any) -> tuple[float, float] | None:
 
 _WIDEST_RANGE = 2.0**1000
 """Sums of so large returns are finite."""
-
-
-_CHECKS: dict[str, Callable[[Any], Any]] = {
-    "return_range": _range,
-    "largest_loss": partial(positive, "largest_loss"),
-    "rarest": lambda value: _number("rarest", value, lambda x: 0 < x < 1, "Give a probability, e.g. 1/20."),
-    "tie_tolerance": lambda value: _number("tie_tolerance", value, lambda x: 0 <= x < np.inf, "Give a number ≥ 0."),
-}

@@ -117,7 +117,9 @@ class Sampling:
 
     def next_look(self, n: int) -> int:
         """The first look after n samples, whatever the budget. Those that are not of a plan decide nothing."""
-        found = next(look for look in looks() if look > n)
+        for found in looks():
+            if found > n:
+                break
         return found if n >= self.most else min([found, *(look for look in planned_looks(self.most) if look > n)])
 
     def mean_errors(self, values: Floats, error: float) -> tuple[Floats, Floats]:

@@ -81,7 +81,8 @@ class SampleSummary:
         for i in np.flatnonzero(counts < counts.max()):
             ahead, behind = mean_of(self.samples.of(anchor, int(i)).returns, self.strata)
             mean[i] = mean[anchor] - self.sign * (ahead - behind)
-        return [int(i) for i in np.argsort(-mean, kind="stable")]
+        found: list[int] = np.argsort(-mean, kind="stable").tolist()
+        return found
 
     @cached_property
     def strata(self) -> Strata | None:

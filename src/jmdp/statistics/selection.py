@@ -162,21 +162,25 @@ class SelectionRule:
 
         The gaps of `tied` alternatives were 0 in all samples. `leader` has the best mean; by default the reference.
         """
-        ends = {i: (float(low[at]), float(high[at])) for at, i in enumerate(active) if i != reference}
-        kept = [i for i, (least, most) in ends.items() if not self._settled(least, most)]
-        equal = {i for i in kept if self._equal(i, reference)}
+        lows, highs = dict(zip(active, low.tolist(), strict=True)), dict(zip(active, high.tolist(), strict=True))
+        del lows[reference], highs[reference]
+        kept, differ = [], []  # that need more samples; of these, those that are not certainly equal to the reference
+        for i in lows:
+            if not self._settled(lows[i], highs[i]):
+                kept.append(i)
+                if self.same is None or self.same[i] != self.same[reference]:
+                    differ.append(i)
         decision = Conclusion.OPEN
         if self.margin is not None:
             decision = Conclusion.OPEN if kept else Conclusion.MARGIN
         elif self.baseline is not None and not kept:
             decision = Conclusion.SETTLED
-        elif self.baseline is None and equal == set(kept):
+        elif self.baseline is None and not differ:
             decision = Conclusion.EQUAL if kept else Conclusion.BEST
-        elif equal | set(tied) >= set(kept):
+        elif set(differ) <= set(tied):
             decision = Conclusion.EQUAL_SO_FAR
-        elif self.baseline is None and all(ends[i][0] > -self.indifference or self._equal(i, reference) for i in kept):
+        elif self.baseline is None and min(map(lows.__getitem__, differ)) > -self.indifference:
             decision = Conclusion.GOOD_ENOUGH
-        lows, highs = ({i: pair[side] for i, pair in ends.items()} for side in (0, 1))
         ahead = reference if leader is None else leader
         return LookResult(reference, tuple(sorted([reference, *kept])), lows, highs, decision, ahead)
 
@@ -185,9 +189,6 @@ class SelectionRule:
         if low > 0:
             return True
         return self.baseline is not None and (high < 0 or -self.indifference < low <= high < self.indifference)
-
-    def _equal(self, i: int, j: int) -> bool:
-        return self.same is not None and self.same[i] == self.same[j]
 
 
 _LARGEST_RETURN = 2.0**1000

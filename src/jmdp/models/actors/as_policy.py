@@ -166,7 +166,7 @@ class _TableActor(ReadActor):
         super().__init__(reading.among(probs.shape[1]), not settled)
 
     def act(self, observations: Sequence[Any], shocks: Sequence[Shock]) -> list[Any]:
-        return self._reading.drawn(self._probs[[self._state(observation) for observation in observations]], shocks)
+        return self._reading.drawn(self._probs[list(map(self._state, observations))], shocks)
 
     def _state(self, observation: Any) -> int:
         try:

@@ -172,9 +172,10 @@ class Probe:
     def watch(self, generators: dict[str, Any]) -> None:
         """Monitor these generators and the global ones, which must not be drawn from."""
         self.watched = GLOBALS | generators
-        self._before = self._generator_states()
+        self._before = self.generator_states()
 
-    def _generator_states(self) -> dict[str, SavedGenerator]:
+    def generator_states(self) -> dict[str, SavedGenerator]:
+        """States of all monitored generators."""
         return {name: SavedGenerator.of(generator) for name, generator in self.watched.items()}
 
     def call(self, verb: str, *args: Any, using: Callable[..., Any] | None = None) -> Any:
@@ -182,11 +183,11 @@ class Probe:
         moved_before_call, self.moved_before_call = self.moved_before_call, ()
         for name in moved_before_call:
             self.watched[name].random()
-        at_call = self._generator_states() if moved_before_call else self._before
+        at_call = self.generator_states() if moved_before_call else self._before
         try:
             return (using or getattr(self.simulator, verb))(*args)
         finally:
-            self.after = self._generator_states()
+            self.after = self.generator_states()
             for name, generator in self.watched.items():
                 if self.after[name] != self._before[name]:
                     self._before[name].put_back(generator)
@@ -241,8 +242,8 @@ class Probe:
                 return b"", None
             raise
 
-    def outcome(self, verb: str, state: Any, i: int, shock: Shock) -> StepOutcome:
-        """Outcome of a call of `step` or `advance`."""
+    def step(self, state: Any, i: int, shock: Shock, verb: str = "step") -> StepOutcome:
+        """Outcome of a call of `step`, or of `advance`."""
         step = self.call(verb, state, self.actions[i], shock)
         after = self.after  # without the calls of digest and observe below
         reward, following, terminated = three_parts(self.simulator, step)
@@ -258,21 +259,18 @@ class Probe:
         self.after = after
         return StepOutcome(digest_or_none(reward), digest_or_none(bool(terminated)), look, following, bool(terminated))
 
-    def step(self, state: Any, i: int, shock: Shock) -> StepOutcome:
-        """Outcome of a call of `step`."""
-        return self.outcome("step", state, i, shock)
-
     # -------------------------------------------------------------------------------------------- comparisons
 
     def check_same_again(self, i: int, first: StepOutcome, again: StepOutcome, when: str) -> bool:
         """True if a repeated step has the same outcome; otherwise record a finding."""
-        wrong = again.differs_from(first)
-        if wrong:
-            self.check_digests_alone_differ(i, first, again)
-            what = f"{' and '.join(wrong)} of a step changed {when}, though state, action and shock were the same"
-            fix = "Keep all data in the state and none in the simulator, and take all randomness from the shock."
-            self.add("hidden state", "step", what, fix, i)
-        return not wrong
+        if again == first:
+            return True
+        self.check_digests_alone_differ(i, first, again)
+        wrong = " and ".join(again.differs_from(first))
+        what = f"{wrong} of a step changed {when}, though state, action and shock were the same"
+        fix = "Keep all data in the state and none in the simulator, and take all randomness from the shock."
+        self.add("hidden state", "step", what, fix, i)
+        return False
 
     def check_digests_alone_differ(self, i: int, first: StepOutcome, again: StepOutcome) -> None:
         """If only the digests of equal states differ, record it and stop the visit."""

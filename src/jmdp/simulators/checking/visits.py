@@ -82,7 +82,7 @@ def branch_fault(simulator: Simulator, actions: Sequence[Any]) -> str | None:
         """Outcomes of these steps from a state, the first one by `verb`, the others in place."""
         found: list[StepOutcome] = []
         for i, shock in turns[at:end]:
-            found.append(probe.outcome(verb, state, i, shock))
+            found.append(probe.step(state, i, shock, verb))
             state, verb = found[-1].state, "advance"
         return found
 
@@ -257,7 +257,7 @@ class Visits(DrawProbe):
         A step draws from a generator if it moves the generator to a position that depends on the previous one. A
         generator that is set from the shock is allowed.
         """
-        before = {name: SavedGenerator.of(generator) for name, generator in self.watched.items()}
+        before = self.generator_states()
         before |= {name + _COPY: saved for name, saved in before.items()}
         for k, i in enumerate(order):
             again, after = self.step_with_moved_generators(state, i, shock, self.watched)
@@ -298,7 +298,7 @@ class Visits(DrawProbe):
                 self.step(held.state, first, later)  # in case a cache stores states without actions
             there = self.step(held.state, last, later)
             self.check_unchanged(held.state, held.look, "step", last)
-            moved = self.outcome("advance", other.state, last, later)
+            moved = self.step(other.state, last, later, "advance")
             self.check_unchanged(held.state, held.look, "advance", last)
             if moved != there and not self.noted("own generator"):
                 third = self.step(self.step(state, b, shock).state, last, later)
@@ -308,7 +308,7 @@ class Visits(DrawProbe):
                     self.add("advance differs", "", what, fix, last)
             for k in range(2 if thorough else 0):
                 if not moved.ended:
-                    moved = self.outcome("advance", moved.state, order[k % len(order)], later.derived(b"on", k))
+                    moved = self.step(moved.state, order[k % len(order)], later.derived(b"on", k), "advance")
         self.check_same_again(last, outcomes[last], self.step(state, last, shock), "after another branch")
         self.check_unchanged(state, before, "a later step or advance")
         for i in unfinished:
@@ -337,6 +337,8 @@ class Visits(DrawProbe):
 
     def check_no_auto_reset(self, before: Look, outcomes: dict[int, StepOutcome]) -> None:
         """Check that a step that ends an episode does not return the start of the next."""
+        if not self.firsts:
+            return
         digests, views = {look[0] for look in self.firsts}, {look[1] for look in self.firsts} - {None}
         for i, outcome in outcomes.items():
             digest, view = outcome.look
@@ -385,10 +387,12 @@ def _checked(
     check = Visits(simulator, actions[:_QUICK_ACTIONS], seed=0)
     order = list(range(len(check.actions)))
     outcomes = check.visit(state, order, thorough=False)
-    if shared_between_states and not check.findings():
+    found = check.findings()
+    if shared_between_states and not found:
         _visit_more_states(check, [outcome.state for outcome in outcomes.values() if not outcome.ended])
+        found = check.findings()
     harmless = (*(() if shared_in_a_state else AMONG_ACTIONS), *(() if shared_between_states else AMONG_STATES))
-    _refuse(simulator, [finding for finding in check.findings() if finding.kind not in harmless])
+    _refuse(simulator, [finding for finding in found if finding.fault and finding.kind not in harmless])
     fault = many_steps_fault(simulator, state, check.actions)
     _refuse(simulator, [Finding("step_many differs", f"{fault}.", True)] if fault else [])
     return check.asked or check.varied
@@ -431,7 +435,6 @@ def _check_trace(simulator: Any, state: Any) -> bool:
     return "callback" in programs[0]
 
 
-def _refuse(simulator: Simulator, findings: list[Finding]) -> None:
-    faults = [str(finding) for finding in findings if finding.fault]
+def _refuse(simulator: Simulator, faults: list[Finding]) -> None:
     if faults:
-        raise SimulatorError(f"{simulator!r} cannot be used to compare actions.\n- " + "\n- ".join(faults))
+        raise SimulatorError(f"{simulator!r} cannot be used to compare actions.\n- " + "\n- ".join(map(str, faults)))

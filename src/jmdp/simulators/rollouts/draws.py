@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, Self, overload
 
 import numpy as np
@@ -62,22 +63,22 @@ class Draws:
 
     def columns(self, at: Sequence[int]) -> Self:
         """The same samples of the alternatives at these positions."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        tables: dict[str, Any] = {name: x[:, at] for name, x in values.items() if isinstance(x, np.ndarray)}
+        tables: dict[str, Any] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.ndarray):
+                tables[field.name] = value[:, at]
         return replace(self, **tables)
 
     @classmethod
     def joined(cls, parts: Sequence[Draws]) -> Draws:
         """Concatenate draws along the sample axis."""
-        return cls(
-            np.concatenate([part.returns for part in parts]),
-            np.concatenate([part.ends for part in parts]),
-            np.concatenate([part.gains for part in parts]),
-            max(part.largest_reward for part in parts),
-            sum(part.steps for part in parts),
-            sum(part.shared_steps for part in parts),
-            any(part.drew for part in parts),
-        )
+        returns, ends, gains, largest, steps, shared, drew = zip(*map(_PARTS, parts), strict=True)
+        arrays = np.concatenate(returns), np.concatenate(ends), np.concatenate(gains)
+        return cls(*arrays, max(largest), sum(steps), sum(shared), any(drew))
+
+
+_PARTS = attrgetter("returns", "ends", "gains", "largest_reward", "steps", "shared_steps", "drew")
 
 
 @dataclass(frozen=True)

@@ -100,6 +100,7 @@ class LockstepRollouts:
             at[i] = next(same, len(walkers))
             if at[i] == len(walkers):
                 walkers.append(i)
+        self._numbers = list(map(branch_bytes, plan.branches))
         self._rows = np.repeat(np.arange(n), len(walkers))  # [w], sample of each walker
         self._branches = np.tile(np.array(walkers), n)  # [w], its branch, which gives its number to the others
         self._at = (np.arange(n)[:, None] * len(walkers) + at).ravel()  # [n k], walker of each branch; −1 if it ended
@@ -115,7 +116,7 @@ class LockstepRollouts:
         rows = self._rows
         counts = np.bincount(rows, minlength=self._samples)
         samples = np.flatnonzero(counts)  # with walkers
-        self._row_roots = [self._roots[row] for row in samples.tolist()]
+        self._row_roots = list(map(self._roots.__getitem__, samples.tolist()))
         self._row_of = rows if len(samples) == self._samples else (np.cumsum(counts > 0) - 1)[rows]
         crowd = np.flatnonzero(counts[rows] > 1) if self._meet else rows[:0]
         self._crowd, self._crowd_rows = crowd.tolist(), rows[crowd].tolist()  # walkers of samples with several
@@ -152,7 +153,7 @@ class LockstepRollouts:
         except (TypeError, ValueError, RuntimeError):  # no truth value
             ended = True
         if ended:
-            last = np.array([one is True or is_over(one) for one in over])
+            last = np.array(list(map(is_over, over)))
             self._keep(~last, np.where(last, -1, np.cumsum(~last) - 1))
             self._active = int((self._at >= 0).sum())
 
@@ -180,8 +181,8 @@ class LockstepRollouts:
     def _roots_and_numbers(self) -> tuple[list[Shock], list[bytes]]:
         """Root and number of each walker."""
         if self._own is None:
-            roots = [self._row_roots[row] for row in self._row_of.tolist()]
-            self._own = roots, [branch_bytes(self._plan.branches[i]) for i in self._branches.tolist()]
+            roots = list(map(self._row_roots.__getitem__, self._row_of.tolist()))
+            self._own = roots, list(map(self._numbers.__getitem__, self._branches.tolist()))
         return self._own
 
     def _decide(self, t: int) -> None:
@@ -193,7 +194,7 @@ class LockstepRollouts:
             raise ValueError(f"{self._actor!r} returned {len(self._actions)} actions for {len(seen)} observations.")
         crowd, actions, self._places = self._crowd, self._actions, None
         if len(crowd) < len(seen):
-            seen, actions = ([values[i] for i in crowd] for values in (seen, actions))
+            seen, actions = list(map(seen.__getitem__, crowd)), list(map(actions.__getitem__, crowd))
         if not crowd or differ_at_a_glance(seen):
             return
         # Under Local equal states matter also if the actions differ.
@@ -244,7 +245,8 @@ class LockstepRollouts:
     def _keep(self, kept: Booleans, number: Integers) -> None:
         """Keep some of the walkers; number[w] is the new number of walker w, or −1."""
         left = np.flatnonzero(kept).tolist()
-        self._states, self._actions = ([values[i] for i in left] for values in (self._states, self._actions))
+        self._states = list(map(self._states.__getitem__, left))
+        self._actions = list(map(self._actions.__getitem__, left))
         self._places = self._places and [self._places[i] for i in left]
         self._rows, self._branches = self._rows[kept], self._branches[kept]
         self._at = np.where(self._at >= 0, number[self._at], -1)

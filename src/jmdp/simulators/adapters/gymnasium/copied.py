@@ -27,7 +27,6 @@ from jmdp.simulators.adapters.gymnasium.env_operations import (
     copies_by_rebuilding,
     layers,
     limited,
-    limited_step,
     seeded_reset,
     uncopyable,
     untouched_global_generators,
@@ -75,9 +74,8 @@ class CopyRecipe:
         sharing: bool,
     ) -> None:
         self.sharing = sharing  # whether it was made in a block
-        self._kinds, self._memo, self._chain = [type(layer) for layer in chain], memo, chain
-        self._templates = [{**vars(layer)} for layer in chain]
-        self._inner = [(i, name) for i, layer in enumerate(chain[:-1]) for name in vars(layer) if name == "env"]
+        self._kinds, self._memo, self._chain = list(map(type, chain)), memo, chain
+        self._templates = list(map(dict, map(vars, chain)))
         self._copied: list[tuple[int, str, Any, Callable[[Any], Any]]] = []
         self._deep: list[tuple[int, str, Any]] = []
         for i, template in enumerate(self._templates):
@@ -99,12 +97,12 @@ class CopyRecipe:
 
     def make(self) -> list[Any]:
         """Copies of all layers, outermost first."""
-        made = [object.__new__(kind) for kind in self._kinds]
-        attributes: list[dict[str, Any]] = [new.__dict__ for new in made]
-        for into, template in zip(attributes, self._templates, strict=True):
+        made = list(map(object.__new__, self._kinds))
+        attributes: list[dict[str, Any]] = list(map(vars, made))
+        for into, template, inner in zip(attributes, self._templates, [*made[1:], None], strict=True):
             into.update(template)
-        for i, name in self._inner:
-            attributes[i][name] = made[i + 1]
+            if inner is not None and "env" in template:
+                into["env"] = inner
         copies: dict[int, Any] = {}
         for i, name, value, copier in self._copied:
             if id(value) not in copies:  # two attributes may refer to one object
@@ -309,7 +307,7 @@ class CopiedEnvs(EnvSnapshots):
         else:
             copied.recipe = None
         with self._global_generators(shock):
-            return copied, limited_step(copied.go, copied.limit, action)
+            return copied, limited(copied.limit, copied.go(action))
 
     def advance(self, copied: Any, action: Any, shock: Shock) -> tuple[Any, ...] | None:
         """Result of a step in place; None if only `step` can take it."""

@@ -24,7 +24,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -45,8 +45,8 @@ class StandardWrappers:
     def __init__(self, chain: Sequence[Any]) -> None:
         from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
-        kinds = [type(layer) for layer in chain[:-1]]
-        known = all(kind in (OrderEnforcing, PassiveEnvChecker, TimeLimit) for kind in kinds)
+        kinds = list(map(type, chain[:-1]))
+        known = set(kinds) <= {OrderEnforcing, PassiveEnvChecker, TimeLimit}
         own_step = any("step" in vars(layer) for layer in chain)  # of the object, not of its class
         self._known = known and not own_step and kinds.count(TimeLimit) < 2
         self._limit = kinds.index(TimeLimit) if self._known and TimeLimit in kinds else None
@@ -58,7 +58,7 @@ class StandardWrappers:
             attributes = vars(layer)
             was_checked = self._checked or attributes.get("checked_step", True)
             if not (self._known and was_checked and attributes.get("_has_reset", True)):
-                return lambda action: self._first_step(chain[0], action), None
+                return partial(self._first_step, chain[0]), None
         return chain[-1].step, None if self._limit is None else chain[self._limit]
 
     def _first_step(self, env: Any, action: Any) -> StepResult:
@@ -67,14 +67,10 @@ class StandardWrappers:
         return result
 
 
-def limited_step(step: Callable[[Any], StepResult], limit: Any, action: Any) -> StepResult:
-    """Result of this step within a `TimeLimit`, or without one if it is None."""
-    result = step(action)
-    return result if limit is None else limited(limit, result)
-
-
 def limited(limit: Any, result: StepResult) -> StepResult:
-    """Result of a step within this `TimeLimit`, which counts the step."""
+    """Result of a step within this `TimeLimit`, which counts the step; the result itself if there is none."""
+    if limit is None:
+        return result
     limit._elapsed_steps += 1
     if not isinstance(result, tuple) or len(result) != 5:
         return result  # refused by the caller

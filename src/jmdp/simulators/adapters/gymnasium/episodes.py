@@ -17,7 +17,6 @@ from jmdp.simulators.adapters.gymnasium.env_operations import (
     duplicate,
     layers,
     limited,
-    limited_step,
     replace_generator,
     seed_spaces,
     seeded_reset,
@@ -86,7 +85,7 @@ class LiveEnvs:
         try:
             live.exchange(self.generator, logged)
             with self._global_generators(shock):
-                return limited_step(live.go, live.limit, action)
+                return limited(live.limit, live.go(action))
         finally:
             live.exchange(logged, self.generator)
 
