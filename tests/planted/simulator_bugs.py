@@ -117,7 +117,7 @@ BUGS = [
         SAMPLING + "test_a_policy_with_memory_is_refused"),
     Bug("draws of policies are not compared", "LoggedPlan.warn_if_out_of_step", first("return"),
         SAMPLING + "test_policies_whose_steps_draw_differently_are_reported_once"),
-    Bug("samples are not drawn again", "check_repeatable", instead("again.items()", "()"),
+    Bug("samples are not drawn again", "check_repeatable", instead("zip(samples, again, strict=True)", "()"),
         SAMPLING + "test_what_the_quick_check_does_not_reach_is_noticed_when_drawn_again"),
     Bug("draws are compared between actions only, not between states", "DrawProbe.compare_states", first("return"),
         DESYNC + "test_check_simulator[DrawsByState]"),

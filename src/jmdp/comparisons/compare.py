@@ -233,7 +233,7 @@ class ActionQuestion(SimulatorQuestion):
             possible = model.prob[s] > 0
             keys = [model.reward[s, possible, a].tobytes() + model.next_state[s, possible, a].tobytes() for a in at]
         else:
-            keys = [digest_of(action) for action in self.actions]
+            keys = list(map(digest_of, self.actions))
         return tuple(map(keys.index, keys))
 
     def one_future(self, draws: Draws, decided: bool) -> bool:

@@ -72,8 +72,9 @@ class Assumptions:
 
     def single(self) -> Assumptions:
         """Itself; raises if a field has values by measure."""
-        for name, values in self.by_measure.items():
-            raise SettingsError(f"{name} is {short(values)}, but nothing has several measures. Give one value.")
+        for name, values in vars(self).items():
+            if isinstance(values, Mapping):
+                raise SettingsError(f"{name} is {short(values)}, but nothing has several measures. Give one value.")
         return self
 
 

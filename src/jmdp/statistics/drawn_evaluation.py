@@ -65,7 +65,7 @@ class DrawnSamples:
 
     def __len__(self) -> int:
         """Number of samples, those of the alternatives that were simulated to the end."""
-        return sum(len(stage.draws.returns) for stage in self.stages)
+        return int(self.counts.max())
 
     @cached_property
     def counts(self) -> Integers:

@@ -272,8 +272,8 @@ def fixed_errors_of(n: int, shape: Shape, error: float, both: Booleans | bool = 
     factor = np.clip(20 * kurtosis / n, 1, 2) * max(1.0, 0.05 / error) ** 0.25
     tail = factor * skewness * std * (t * t / 3 + 1 / 6) / n
     near = t * std / math.sqrt(n)
-    below, above = (near + np.where(both, np.abs(tail), np.maximum(side, 0)) for side in (-tail, tail))
-    return below, above
+    below = near + np.where(both, np.abs(tail), np.maximum(-tail, 0))
+    return below, near + np.where(both, np.abs(tail), np.maximum(tail, 0))
 
 
 def differ_from_median(values: Floats) -> Floats:

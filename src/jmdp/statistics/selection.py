@@ -219,10 +219,13 @@ class Limits:
         With discount 1 the horizon is part of the problem and nothing is truncated. If rollouts were truncated, all
         rewards were 0 and no bound is known, the truncation error is unbounded.
         """
-        largest = max(float(np.abs(drawn.returns).max()) for drawn in draws)
-        if not largest <= _LARGEST_RETURN:
-            raise SimulatorError("A return is too large for a float. Scale the rewards down, e.g. by 1e-100.")
-        met = max(drawn.largest_reward for drawn in draws)
+        largest, met, is_open = 0.0, 0.0, False
+        for drawn in draws:
+            size = float(np.abs(drawn.returns).max())
+            if not size <= _LARGEST_RETURN:
+                raise SimulatorError("A return is too large for a float. Scale the rewards down, e.g. by 1e-100.")
+            largest, met = max(largest, size), max(met, drawn.largest_reward)
+            is_open = is_open or (reward_bound is None and bool(drawn.open_returns.any()))
         if reward_bound is not None and met > reward_bound:
             raise SettingsError(
                 f"reward_bound is {reward_bound!r}, but a reward of size {met!r} was observed. Increase or omit it."
@@ -232,7 +235,7 @@ class Limits:
         cut, assumption = 0.0, None
         if bound and 0 < discount < 1:
             cut = math.nextafter(discount**horizon * most, math.inf)
-        if reward_bound is None and 0 < discount < 1 and any(drawn.open_returns.any() for drawn in draws):
+        if reward_bound is None and 0 < discount < 1 and is_open:
             if bound == 0:
                 cut = math.inf
             else:
@@ -245,13 +248,15 @@ class Limits:
 
 def known_reward_bound(simulator: Simulator, states: Sequence[Any], given: float | None) -> float | None:
     """The largest |reward| reachable from these states: the simulator's bound if available, else the given one."""
-    known = [simulator.largest_reward_from(state) for state in states]
-    bounds = [bound for bound in known if bound is not None]
-    if len(bounds) < len(known):
-        return given
-    if given is not None and given < max(bounds):
+    largest = 0.0
+    for state in states:
+        bound = simulator.largest_reward_from(state)
+        if bound is None:
+            return given
+        largest = max(largest, bound)
+    if given is not None and given < largest:
         raise SettingsError(
-            f"reward_bound is {given!r}, but rewards of size {max(bounds)!r} are possible from here. Omit it: "
+            f"reward_bound is {given!r}, but rewards of size {largest!r} are possible from here. Omit it: "
             f"{simulator!r} has its own bound."
         )
-    return max(bounds)
+    return largest

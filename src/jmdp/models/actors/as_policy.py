@@ -99,7 +99,7 @@ def as_policy(
         raise PolicyError(f"The policy is the class {policy.__name__}, not an instance. Use {policy.__name__}(…).")
     if isinstance(policy, str):
         return _uniform(policy, actions)
-    if all(hasattr(policy, part) for part in ("predict", "action_space", "observation_space")):
+    if hasattr(policy, "predict") and hasattr(policy, "action_space") and hasattr(policy, "observation_space"):
         recurrent = hasattr(getattr(policy, "policy", policy), "lstm_actor")
         return RecurrentModel(policy, reading) if memory and recurrent else stable_baselines(policy, reading)
     if isinstance(policy, getattr(sys.modules.get("torch.nn"), "Module", ())):
@@ -324,12 +324,18 @@ class _Uniform(_Function):
 
 def _name(policy: Any) -> str:
     policy = policy[0] if isinstance(policy, tuple) and policy else policy
-    modules = {kind.__module__.split(".")[0] for kind in type(policy).__mro__}
-    known = {
-        "stable_baselines3": " (stable-baselines3)",
-        "torch": " (torch)",
-        "sklearn": " (scikit-learn)",
-        "onnxruntime": " (ONNX)",
-    }
-    source = next((known[module] for module in known if module in modules), "")
-    return f"function {policy.__name__}" if hasattr(policy, "__name__") else type(policy).__name__ + source
+    if hasattr(policy, "__name__"):
+        return f"function {policy.__name__}"
+    for kind in type(policy).__mro__:
+        if (module := kind.__module__.partition(".")[0]) in _LIBRARIES:
+            return f"{type(policy).__name__} ({_LIBRARIES[module]})"
+    return type(policy).__name__
+
+
+_LIBRARIES = {
+    "stable_baselines3": "stable-baselines3",
+    "torch": "torch",
+    "sklearn": "scikit-learn",
+    "onnxruntime": "ONNX",
+}
+"""Names of libraries, by their packages."""

@@ -221,7 +221,7 @@ _NAMES = ("logits", "probabilities", "action")
 
 def is_session(policy: Any) -> bool:
     """True if the object has the methods of an ``onnxruntime.InferenceSession``."""
-    return all(hasattr(policy, name) for name in ("run", "get_inputs", "get_outputs"))
+    return hasattr(policy, "run") and hasattr(policy, "get_inputs") and hasattr(policy, "get_outputs")
 
 
 def onnx_session(model: bytes | str, providers: Sequence[str] = ("CPUExecutionProvider",)) -> Any:

@@ -97,10 +97,10 @@ def check_repeatable(drawn: Draws, simulator: Simulator, plan: BranchPlan, *, la
     elif not late:
         plan = LoggedPlan(**vars(plan))
     samples = sorted({0, len(drawn.returns) - 1}, reverse=True)
-    again = {sample: paired_draws(simulator, plan, sample, 1) for sample in samples}
+    again = [paired_draws(simulator, plan, sample, 1) for sample in samples]
     if not late:
         recorder.ask_again()
-    for sample, single in again.items():
+    for sample, single in zip(samples, again, strict=True):
         wrong = np.flatnonzero((single.returns[0] != drawn.returns[sample]) | (single.gains[0] != drawn.gains[sample]))
         if wrong.size:
             i = int(wrong[0])
@@ -196,7 +196,7 @@ class _RecordingActor(Actor):
     def ask_again(self) -> None:
         """Raise `PolicyError` unless actions are the same in other orders, one observation at a time."""
         mixed = np.random.Generator(np.random.Philox(key=0)).permutation(len(self._asked))
-        for observation, shock, action in (*reversed(self._asked), *(self._asked[i] for i in mixed)):
+        for observation, shock, action in (*reversed(self._asked), *map(self._asked.__getitem__, mixed)):
             (found,) = self._actor.act([observation], [shock])
             if digest_of(found) != digest_of(action):
                 raise PolicyError(

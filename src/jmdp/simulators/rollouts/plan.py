@@ -73,9 +73,9 @@ class BranchPlan:
         """The branches at these positions, with their numbers."""
         return replace(
             self,
-            actors=[self.actors[i] for i in at],
-            actions=None if self.actions is None else [self.actions[i] for i in at],
-            branches=tuple(self.branches[i] for i in at),
+            actors=list(map(self.actors.__getitem__, at)),
+            actions=None if self.actions is None else list(map(self.actions.__getitem__, at)),
+            branches=tuple(map(self.branches.__getitem__, at)),
         )
 
     def at(self, state: Any, seed: int) -> Self:

@@ -105,7 +105,7 @@ class LockstepRollouts:
         self._branches = np.tile(np.array(walkers), n)  # [w], its branch, which gives its number to the others
         self._at = (np.arange(n)[:, None] * len(walkers) + at).ravel()  # [n k], walker of each branch; −1 if it ended
         self._states = [plan.state] * len(self._rows)
-        self._actions = [actions[i] for i in walkers] * n
+        self._actions = list(map(actions.__getitem__, walkers)) * n
         self._index()
         self._places: list[bytes] | None = None  # walkers of a sample with equal places receive the same shock
         if self._meet and not self._one_shock:  # all begin in one state

@@ -77,7 +77,7 @@ class CopyRecipe:
         self._kinds, self._memo, self._chain = list(map(type, chain)), memo, chain
         self._templates = list(map(dict, map(vars, chain)))
         self._copied: list[tuple[int, str, Any, Callable[[Any], Any]]] = []
-        self._deep: list[tuple[int, str, Any]] = []
+        self.deep: list[tuple[int, str, Any]] = []  # attributes that need `deepcopy`
         for i, template in enumerate(self._templates):
             for name, value in template.items():
                 if type(value) in _PLAIN or name in shared or is_plain(value) or (name == "env" and i + 1 < len(chain)):
@@ -88,12 +88,7 @@ class CopyRecipe:
                 elif copier is not None:
                     self._copied.append((i, name, value, copier))
                 else:
-                    self._deep.append((i, name, value))
-
-    @property
-    def quick(self) -> bool:
-        """True if `deepcopy` is not needed."""
-        return not self._deep
+                    self.deep.append((i, name, value))
 
     def make(self) -> list[Any]:
         """Copies of all layers, outermost first."""
@@ -108,9 +103,9 @@ class CopyRecipe:
             if id(value) not in copies:  # two attributes may refer to one object
                 copies[id(value)] = copier(value)
             attributes[i][name] = copies[id(value)]
-        if self._deep:
+        if self.deep:
             memo = {**self._memo(), **copies, **dict(zip(map(id, self._chain), made, strict=True))}
-            for i, name, value in self._deep:
+            for i, name, value in self.deep:
                 attributes[i][name] = copy.deepcopy(value, memo)
         return made
 
@@ -211,11 +206,10 @@ class CopiedEnvs(EnvSnapshots):
         self._table, self._was_reset = table, False
         self._pristine = self._copy(layers(env), self.generator)
 
-    @property
     def quick(self) -> bool:
         """True if copies of the environment are cheap."""
         recipe = self._recipe(self._pristine.chain, self.generator)
-        return recipe is not None and recipe.quick
+        return recipe is not None and not recipe.deep
 
     def _copy(self, chain: list[Any], generator: np.random.Generator, source: _Copy | None = None) -> _Copy:
         """Copy an environment, with references to np_random replaced by this generator and constants shared."""

@@ -112,7 +112,7 @@ class GymnasiumSimulator(Simulator):
             self._snapshots = SavedEnvs(env, core, globals_in_step, private=True)
         else:
             self._snapshots = copies = CopiedEnvs(env, globals_in_step, self._table)
-            self.lanes = 256 if self._table.in_block(lambda: copies.quick) else self.lanes
+            self.lanes = 256 if self._table.in_block(copies.quick) else self.lanes
         self._snapshots.time_counts = truncated_ends
         self._stands_somewhere = save is None or was_reset(env)  # else was_reset() may report the simulator's reset
         if self.check:
