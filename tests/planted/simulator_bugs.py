@@ -7,6 +7,7 @@ from planted.planting import Bug
 
 PURPOSE = "base/test_luck_by_purpose.py::"
 TWIN = "simulators/test_rollouts.py::test_equal_to_the_slow_twin"
+TOGETHER = "simulators/test_branch_numbers.py::test_episodes_in_lockstep_are_those_in_place"
 ARRAYS = "simulators/test_batched_rollouts.py::test_rollouts_are_those_step_by_step"
 WALKS = "simulators/test_pair_walks.py::"
 WALKS_TWIN = WALKS + "test_equal_to_the_slow_twin"
@@ -58,26 +59,32 @@ BUGS = [
         "models/test_coupling.py"),
     Bug("randomness of the policy does not depend on the coordinate", "Coupling.policy_shock",
         instead("coordinate", "b''"), "models/test_coupling.py"),
-    Bug("rollouts in one state draw their own randomness", "LockstepRollouts._shocks",
+    Bug("rollouts in one state draw their own randomness", "LockstepBranches._shocks",
         instead("numbers if places is None else places", "numbers"), TWIN),
-    Bug("randomness of the policy is that of the sample", "LockstepRollouts._decide",
+    Bug("randomness of the policy is that of the sample", "LockstepBranches._chosen",
         instead("self._plan.coupling.policy_luck == 'shared'", "True"), TWIN),
+    Bug("episodes of an eliminated policy leave gaps in the random numbers", "BranchPlan.some",
+        instead("tuple(_)", "()"), "simulators/test_branch_numbers.py::test_episodes_of_a_subset_are_the_same"),
+    Bug("policies act on the observations of others", "LockstepBranches._decide", instead("seen[i:j]", "seen[: j - i]"),
+        TOGETHER),
+    Bug("randomness that is to be redrawn is kept", "LockstepBranches._shocks",
+        instead("self._plan.fresh_purposes.get(purpose)", "None"), TOGETHER),
     Bug("states that begin with equal numbers differ", "differ_at_a_glance",
         instead("len(set(values)) == len(values)", "True"),
         "simulators/test_fingerprints.py::test_what_differs_at_a_glance"),
     Bug("NaN differs from NaN at a glance", "differ_at_a_glance", instead("total == total", "True"),
         "simulators/test_fingerprints.py::test_what_differs_at_a_glance"),
-    Bug("branches that have merged keep the rewards of others", "LockstepRollouts._merge",
+    Bug("branches that have merged keep the rewards of others", "LockstepBranches._merge",
         instead("(np.cumsum(stays) - 1)[into]", "np.cumsum(stays) - 1"), TWIN),
     Bug("the use of randomness for many branches is not noted", "StepShocks.uniform", never("usage is not None"),
         "base/test_luck.py::test_shocks_of_a_step_are_those_derived_one_at_a_time"),
     Bug("an array of random numbers is shared by functions that change it", "FunctionSimulator._drawn",
         instead("type(u) in _IMMUTABLE", "True"),
         "simulators/test_functions.py::test_steps_together_are_single_steps"),
-    Bug("branches with equal actions are taken for one", "LockstepRollouts._is_same",
+    Bug("branches with equal actions are taken for one", "LockstepBranches._is_same",
         instead("equal_values(actions[j], actions[i]) and _", "equal_values(actions[j], actions[i])"),
         "simulators/test_rollouts.py"),
-    Bug("rollouts change the start state", "LockstepRollouts._step", never("t == 0"), "simulators/test_rollouts.py"),
+    Bug("rollouts change the start state", "LockstepBranches._step", never("t == 0"), "simulators/test_rollouts.py"),
     Bug("rewards are identified by Python's hash", "_mixed",
         instead("rewards.view(np.uint64)",
         "np.vectorize(lambda reward: np.uint64(hash(float(reward)) % 2**61))(rewards)"),

@@ -1,4 +1,4 @@
-"""Paired rollouts in plain Python: the slow twin of `LockstepRollouts`.
+"""Paired rollouts in plain Python: the slow twin of `LockstepBranches`.
 
 All branches of a sample take every step themselves: nothing is merged, and all states are compared by digests in every
 step. The keys are those of DESIGN 3.6 with a number in place of the digest of a state or coordinate: the smallest of

@@ -16,7 +16,7 @@ from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators import FunctionSimulator, TabularSimulator
 from jmdp.simulators.rollouts.pair_walks import PairedRollouts, PairWalks, WalkPlan
 from jmdp.simulators.rollouts.plan import BranchPlan
-from jmdp.simulators.rollouts.python_engine import LockstepRollouts
+from jmdp.simulators.rollouts.python_engine import LockstepBranches
 from jmdp.simulators.simulator import Simulator, Step
 from reference import walks
 from sample_models import COUPLINGS
@@ -129,7 +129,7 @@ def test_met_and_earned_as_in_paired_rollouts(coupling):
             seed=0,
         )
         roots = [root.derived(b"walk", i) for i in range(plan.repeats)]
-        drawn = LockstepRollouts(TABLE, asked, roots).run()
+        drawn = LockstepBranches(TABLE, asked, roots).run()
         for n in range(plan.repeats):
             returns, weight = [0.0, 0.0], 1.0
             for earned in found.reward[n].tolist():

@@ -56,7 +56,7 @@ class Assumptions:
     @property
     def by_measure(self) -> dict[str, dict[str | None, Any]]:
         """The fields that have a value for each of some measures."""
-        return {name: value for name, value in vars(self).items() if isinstance(value, Mapping)}
+        return {name: value for name, value in vars(self).items() if isinstance(value, dict)}
 
     def of_measure(self, measure: str | None) -> Assumptions:
         """The assumptions about one measure."""

@@ -202,7 +202,7 @@ _GENERATOR = operator.methodcaller("generator")
 class _Function(ReadActor):
     """``f(obs)`` or ``f(obs, rng)``, called for one observation at a time, or for many if JAX can compile it."""
 
-    batched = False  # until JAX has compiled it
+    batched = False  # until it returns probabilities, or JAX has compiled it
 
     def __init__(self, function: Callable[..., Any], reading: Reading) -> None:
         super().__init__(reading)
@@ -280,6 +280,7 @@ class _Function(ReadActor):
         answers: set[Hashable] = set()
         with contextlib.suppress(ValueError):  # objects of user-defined classes cannot be compared
             answers = {fingerprint(value) for value in found if not numpy_of(value).dtype.hasobject}
+            self.batched = self._reading.actions is not None and np.ndim(found[0]) > 0  # actions are drawn together
         if len(answers) > 1:
             what = f"returned {short(found, 200)} for one observation and the same random numbers"
             raise self._reading.error(

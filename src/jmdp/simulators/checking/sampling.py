@@ -123,6 +123,7 @@ def check_repeatable(drawn: Draws, simulator: Simulator, plan: BranchPlan, *, la
 class LoggedPlan(BranchPlan):
     """A plan that logs what the first steps of its episodes draw. The samples are the same as without a log."""
 
+    in_order = True
     logs: dict[tuple[int, bytes], list[tuple[int, DrawLog]]] = field(default_factory=dict)  # by step and shock
 
     @property

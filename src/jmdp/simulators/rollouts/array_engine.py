@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from jmdp.base.arrays import Integers
 from jmdp.base.luck_batch import Shocks
-from jmdp.models.actors.actor import Actor
 from jmdp.simulators.rollouts.batch_policy import BatchPolicy
 from jmdp.simulators.rollouts.batched_states import (
     WALKERS,
@@ -25,7 +24,7 @@ from jmdp.simulators.rollouts.batched_states import (
 )
 from jmdp.simulators.rollouts.draws import ENDED, Draws, EpisodeDraws
 from jmdp.simulators.rollouts.plan import BranchPlan
-from jmdp.simulators.rollouts.python_engine import add_policy_note
+from jmdp.simulators.rollouts.python_engine import add_policy_note, has_free_states
 from jmdp.simulators.simulator import Simulator
 
 _LAST: list[BatchedBranches] = []
@@ -39,11 +38,7 @@ def batched_program(simulator: Simulator, plan: BranchPlan) -> Callable[[int, in
     """
     if not has_many_steps(simulator):
         return None
-    if plan.actions is None and not (
-        type(simulator).episode is Simulator.episode
-        and all(type(actor).for_episode is Actor.for_episode for actor in plan.actors)
-        and plan.coupling.shared_in_a_state == plan.coupling.shared_between_states
-    ):
+    if plan.actions is None and (plan.by_digest or not has_free_states(simulator, plan)):
         return None
     if not (_LAST and _LAST[0].serves(simulator, plan)):
         _LAST[:] = [BatchedBranches(simulator, [plan])]

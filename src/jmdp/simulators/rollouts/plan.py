@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -50,6 +50,7 @@ class BranchPlan:
     stratify: bool = False  # starts in proportional shares
     fresh: frozenset[LuckSource] = frozenset()  # randomness that is redrawn, to measure its share of the variance
     history: RecordedLuck | None = None  # in place of random numbers
+    in_order: ClassVar[bool] = False  # True if each step asks for its shock, so that branches are simulated in turn
     branches: tuple[int, ...] = ()  # original number of each branch; empty: 0, 1, 2, …
     alternatives: int = 0  # number of all branches, including those left out; 0: as many as given
 
@@ -105,6 +106,17 @@ class BranchPlan:
     def one_shock(self) -> bool:
         """True if all branches of a sample receive the same shock in a step."""
         return self.coupling.shared_between_states
+
+    @property
+    def by_digest(self) -> bool:
+        """True if keys of steps depend on digests of states: of episodes under `Local`."""
+        return self.actions is None and self.coupling.shared_in_a_state and not self.coupling.shared_between_states
+
+    @property
+    def fresh_purposes(self) -> dict[bytes, bytes]:
+        """What keys of these purposes derive from if their randomness is redrawn, besides the root."""
+        sources = {"steps": b"environment", "policies": b"policy"}
+        return {sources[source]: b"fresh " + source.encode() for source in self.fresh}
 
     @property
     def random_starts(self) -> bool:

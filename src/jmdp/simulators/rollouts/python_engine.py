@@ -37,7 +37,8 @@ def paired_draws(simulator: Simulator, plan: BranchPlan, first: int, count: int)
     program = None if step_by_step or plan.history is not None else simulator.program(plan)
     if program is not None:
         return program(first, count)
-    simulate = _episodes if plan.actions is None else _rollouts
+    together = plan.actions is not None or (has_free_states(simulator, plan) and _gains_together(simulator, plan))
+    simulate = _in_lockstep if together else _in_place
     return simulator.in_block(partial(simulate, simulator, plan, first, count))
 
 
@@ -46,17 +47,32 @@ def rollouts_at_once(simulator: Simulator, branches: int) -> int:
     return max(1, simulator.lanes // branches)
 
 
-def _rollouts(simulator: Simulator, plan: BranchPlan, first: int, count: int) -> Draws:
-    usage, rows, parts = Usage(), rollouts_at_once(simulator, len(plan.actors)), []
+def has_free_states(simulator: Simulator, plan: BranchPlan) -> bool:
+    """Whether the branches of a plan are described by their states alone, so that any of them can be stepped next.
+
+    Episodes that are stepped in place, policies with memory and logged shocks need an order.
+    """
+    memory = any(type(actor).for_episode is not Actor.for_episode for actor in plan.actors)
+    return type(simulator).episode is Simulator.episode and not memory and not plan.in_order
+
+
+def _gains_together(simulator: Simulator, plan: BranchPlan) -> bool:
+    """Whether steps of many branches, or calls of a policy for many, take less time than one at a time."""
+    return type(simulator).advance_all is not Simulator.advance_all or any(actor.batched for actor in plan.actors)
+
+
+def _in_lockstep(simulator: Simulator, plan: BranchPlan, first: int, count: int) -> Draws:
+    lanes = simulator.episode_lanes if plan.actions is None else simulator.lanes
+    usage, rows, parts = Usage(), max(1, lanes // len(plan.actors)), []
     for start in range(first, first + count, rows):
         samples = range(start, min(start + rows, first + count))
         roots = [plan.root(number, usage) for number in samples]
-        parts.append(LockstepRollouts(simulator, plan, roots).run())
-    return Draws.joined(parts)
+        parts.append(LockstepBranches(simulator, plan, roots, start).run())
+    return parts[0].joined(parts)
 
 
-def _episodes(simulator: Simulator, plan: BranchPlan, first: int, count: int) -> EpisodeDraws:
-    return _Episodes(simulator, plan, first, count).run()
+def _in_place(simulator: Simulator, plan: BranchPlan, first: int, count: int) -> EpisodeDraws:
+    return EpisodesInPlace(simulator, plan, first, count).run()
 
 
 _MOST_REWARDS = 100_000
@@ -67,32 +83,37 @@ _PLAIN = "?bBhHiIlLqQefd"
 """Types of arrays of rewards, by NumPy's characters, of which `float` gives the same numbers."""
 
 
-class LockstepRollouts:
-    """Rollouts of the samples with these roots, in lockstep, so that the policy is called on batches.
+class LockstepBranches:
+    """Branches of the samples with these roots, in lockstep, so that steps and policies are called for many at once.
 
-    A key depends on the state or coordinate of a branch only through the question which other branches are there too.
+    A key of a rollout depends on its state or coordinate only through the question which other branches are there too.
     So the smallest number of the branches in a state, or at a coordinate, replaces its digest.
 
-    A walker is one simulated rollout: a branch of a sample, and all branches that have merged into it. Python code is
-    executed once per walker only where walkers end or merge. Other operations are calls of built-in functions on lists
-    of all walkers, because a simple simulator takes less than a microsecond per step.
+    A walker is one simulated branch of a sample, and all branches that have merged into it. Those of rollouts are
+    ordered by sample, those of episodes by branch, because each has a policy. Python code is executed once per walker
+    only where walkers end or merge. Other operations are calls of built-in functions on lists of all walkers, because a
+    simple simulator takes less than a microsecond per step.
     """
 
-    def __init__(self, simulator: Simulator, plan: BranchPlan, roots: Sequence[Shock]) -> None:
-        assert plan.actions is not None
+    def __init__(self, simulator: Simulator, plan: BranchPlan, roots: Sequence[Shock], first: int = 0) -> None:
         self._simulator, self._plan, self._roots = simulator, plan, roots
-        self._actor, self._first = plan.actors[0], plan.actions
         self._usage = roots[0].usage or Usage()
-        self._meet, self._one_shock = plan.merges, plan.one_shock
+        self._usage.used |= plan.random_starts
+        self._meet, self._one_shock, self._rollouts = plan.merges, plan.one_shock, plan.actions is not None
         self._samples, self._columns = len(roots), len(roots) * len(plan.actors)
         self._sums = BranchSums(self._columns, plan.discount)
         self._rewards: list[Floats] = []  # of the steps that are not summed yet, for each column
         self._steps, self._shared, self._active = 0, 0, self._columns
-        self._begin()
+        self._numbers = list(map(branch_bytes, plan.branches))
+        self._places: list[bytes] | None = None  # walkers of a sample with equal places receive the same shock
+        if plan.actions is None:
+            self._begin_episodes(first)
+        else:
+            self._begin_rollouts(plan.actions)
 
-    def _begin(self) -> None:
+    def _begin_rollouts(self, actions: Sequence[Any]) -> None:
         """Make a walker for each different action of each sample, in the order of their numbers."""
-        plan, n, k, actions = self._plan, self._samples, len(self._first), self._first
+        plan, n, k = self._plan, self._samples, len(actions)
         walkers: list[int] = []  # branch of each walker of one sample
         at = np.zeros(k, np.int64)  # walker of each branch of one sample
         for i in sorted(range(k), key=plan.branches.__getitem__):
@@ -100,16 +121,30 @@ class LockstepRollouts:
             at[i] = next(same, len(walkers))
             if at[i] == len(walkers):
                 walkers.append(i)
-        self._numbers = list(map(branch_bytes, plan.branches))
         self._rows = np.repeat(np.arange(n), len(walkers))  # [w], sample of each walker
         self._branches = np.tile(np.array(walkers), n)  # [w], its branch, which gives its number to the others
         self._at = (np.arange(n)[:, None] * len(walkers) + at).ravel()  # [n k], walker of each branch; −1 if it ended
         self._states = [plan.state] * len(self._rows)
         self._actions = list(map(actions.__getitem__, walkers)) * n
         self._index()
-        self._places: list[bytes] | None = None  # walkers of a sample with equal places receive the same shock
         if self._meet and not self._one_shock:  # all begin in one state
             self._places = [branch_bytes(min(plan.branches))] * len(self._rows)
+
+    def _begin_episodes(self, first: int) -> None:
+        """Draw the starts of the samples from number `first` on, and let the policies choose the first actions."""
+        plan, n, k = self._plan, self._samples, len(self._plan.actors)
+        self._starts = np.tile(plan.start_numbers(first, n)[:, None], k)
+        self._rows, self._branches = np.tile(np.arange(n), k), np.repeat(np.arange(k), n)
+        self._at = np.arange(n * k).reshape(k, n).T.ravel()
+        self._states = []
+        for row, i in zip(self._rows.tolist(), self._branches.tolist(), strict=True):
+            shock = plan.start_shock(Shock.of_sample(plan.seed, first + row), plan.branches[i])
+            if self._starts[row, i] < 0:
+                self._starts[row, i] = plan.starts.number(shock)
+            number = self._starts[row, i]
+            self._states.append(self._simulator.start(shock) if number < 0 else plan.starts.states[number])
+        self._index()
+        self._decide(0)
 
     def _index(self) -> None:
         """Compute what depends on the list of walkers."""
@@ -123,23 +158,27 @@ class LockstepRollouts:
         self._own: tuple[list[Shock], list[bytes]] | None = None
 
     def run(self) -> Draws:
-        """Simulate all rollouts."""
+        """Simulate all branches."""
         for t in range(self._plan.horizon):
             self._step(t)
             if not self._states:
                 break
-            self._decide(t)
+            if self._rollouts or t + 1 < self._plan.horizon:  # whether rollouts have merged at the end is a result
+                self._decide(t + 1)
         self._add_up()
         ends = np.append(self._branches, ENDED).astype(np.int32)[self._at]  # −1 is the last entry
-        shape, sums = (self._samples, len(self._first)), self._sums
+        shape, sums = (self._samples, len(self._plan.actors)), self._sums
         returns, gains = sums.returns.reshape(shape), sums.gains.reshape(shape)
-        return Draws(returns, ends.reshape(shape), gains, sums.largest, self._steps, self._shared, self._usage.used)
+        found = returns, ends.reshape(shape), gains, sums.largest, self._steps, self._shared, self._usage.used
+        return Draws(*found) if self._rollouts else EpisodeDraws(*found, self._starts, self._samples)
 
     def _step(self, t: int) -> None:
-        """Advance all rollouts by one step, and remove those that have ended."""
+        """Advance all branches by one step, and remove those that have ended."""
         go = self._simulator.advance_all
-        if t == 0:  # all begin in the state of the plan, which must not be used up
+        if t == 0:  # others begin in these states, which must not be used up
             go = self._simulator.step_all
+        if self._plan.by_digest:
+            self._places = list(map(self._simulator.digest, self._states))
         shocks = self._shocks(b"environment", t, self._places, shared=self._one_shock)
         try:
             rewards, after, over = go(self._states, self._actions, shocks)
@@ -171,12 +210,18 @@ class LockstepRollouts:
         if len(self._rewards) * self._columns > _MOST_REWARDS:
             self._add_up()
 
-    def _shocks(self, purpose: bytes, t: int, places: list[bytes] | None = None, *, shared: bool) -> StepShocks:
-        """Shock of each walker: one for all walkers of a sample, or one for each place, by default for each walker."""
+    def _shocks(
+        self, purpose: bytes, t: int, places: list[bytes] | None = None, *, shared: bool, part: slice = slice(None)
+    ) -> StepShocks:
+        """Shocks of walkers: one for all walkers of a sample, or one for each place, by default for each walker."""
+        fresh = self._plan.fresh_purposes.get(purpose)
         if shared:
-            return StepShocks(self._row_roots, purpose, t, None, self._row_of)
+            roots = self._row_roots if fresh is None else [root.derived(fresh) for root in self._row_roots]
+            return StepShocks(roots, purpose, t, None, self._row_of[part])
         roots, numbers = self._roots_and_numbers()
-        return StepShocks(roots, purpose, t, numbers if places is None else places)
+        if fresh is not None:
+            roots = [root.derived(fresh) for root in roots]
+        return StepShocks(roots[part], purpose, t, (numbers if places is None else places)[part])
 
     def _roots_and_numbers(self) -> tuple[list[Shock], list[bytes]]:
         """Root and number of each walker."""
@@ -186,12 +231,19 @@ class LockstepRollouts:
         return self._own
 
     def _decide(self, t: int) -> None:
-        """Call the policy, and merge rollouts with equal states and actions."""
-        seen = self._simulator.observe_all(self._states)
-        shared = self._plan.coupling.policy_luck == "shared"
-        self._actions = self._actor.act(seen, self._shocks(b"policy", t, shared=shared))
-        if len(self._actions) != len(seen):
-            raise ValueError(f"{self._actor!r} returned {len(self._actions)} actions for {len(seen)} observations.")
+        """Call the policies before step t, and merge rollouts with equal states and actions."""
+        seen, actors = self._simulator.observe_all(self._states), self._plan.actors
+        if not self._rollouts:
+            self._actions, ends = [], np.searchsorted(self._branches, np.arange(len(actors) + 1)).tolist()
+            for actor, i, j in zip(actors, ends, ends[1:], strict=False):
+                if i < j:
+                    try:
+                        self._actions += self._chosen(actor, seen[i:j], t, slice(i, j))
+                    except Exception as error:
+                        add_policy_note(error, actor, t, t)
+                        raise
+            return
+        self._actions = self._chosen(actors[0], seen, t - 1)  # with the keys of the last step
         crowd, actions, self._places = self._crowd, self._actions, None
         if len(crowd) < len(seen):
             seen, actions = list(map(seen.__getitem__, crowd)), list(map(actions.__getitem__, crowd))
@@ -203,6 +255,14 @@ class LockstepRollouts:
         first = dict(zip(reversed(looks), reversed(crowd), strict=True))  # equal states look equal
         if len(first) < len(looks):
             self._merge(looks, first)
+
+    def _chosen(self, actor: Actor, seen: list[Any], t: int, part: slice = slice(None)) -> list[Any]:
+        """Actions of a policy for some of the walkers."""
+        shared = self._plan.coupling.policy_luck == "shared"
+        actions = actor.act(seen, self._shocks(b"policy", t, shared=shared, part=part))
+        if len(actions) != len(seen):
+            raise ValueError(f"{actor!r} returned {len(actions)} actions for {len(seen)} observations.")
+        return actions
 
     def _merge(self, looks: list[Hashable], first: dict[Hashable, int]) -> None:
         """Merge walkers of the crowd with equal states and actions, and find the places.
@@ -279,8 +339,11 @@ class _Runner:
         self.rewards: list[float] = []
 
 
-class _Episodes:
-    """Episodes side by side, so that policies are called on batches; one after another if none gains from batches."""
+class EpisodesInPlace:
+    """Episodes that only move forward: environments that cannot be copied, and policies with memory.
+
+    They are simulated side by side if a policy gains from batches, otherwise one after another.
+    """
 
     def __init__(self, simulator: Simulator, plan: BranchPlan, first: int, count: int) -> None:
         self._simulator, self._plan, self._first, self._count = simulator, plan, first, count
@@ -290,11 +353,12 @@ class _Episodes:
         self._ends = np.full(shape, ENDED, np.int32)
         self._starts = np.tile(plan.start_numbers(first, count)[:, None], shape[1])
         self._steps = 0
-        self._places_matter = plan.coupling.shared_in_a_state and not plan.coupling.shared_between_states
+        self._places_matter = plan.by_digest
         self._one_shock = plan.one_shock
         self._sample: tuple[int, Shock, list[Shock]] = (-1, Shock(bytes(16)), [])  # row, root, shocks of steps
 
     def run(self) -> EpisodeDraws:
+        """Simulate all episodes."""
         waiting = [(row, i) for row in range(self._count) for i in range(len(self._plan.actors))][::-1]
         lanes = self._simulator.episode_lanes
         under_way: list[_Runner] = []

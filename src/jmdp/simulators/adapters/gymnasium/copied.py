@@ -92,7 +92,7 @@ class CopyRecipe:
 
     def make(self) -> list[Any]:
         """Copies of all layers, outermost first."""
-        made = list(map(object.__new__, self._kinds))
+        made: list[Any] = list(map(object.__new__, self._kinds))
         attributes: list[dict[str, Any]] = list(map(vars, made))
         for into, template, inner in zip(attributes, self._templates, [*made[1:], None], strict=True):
             into.update(template)
