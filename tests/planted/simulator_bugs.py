@@ -68,7 +68,7 @@ BUGS = [
     Bug("policies act on the observations of others", "LockstepBranches._decide", instead("seen[i:j]", "seen[: j - i]"),
         TOGETHER),
     Bug("randomness that is to be redrawn is kept", "LockstepBranches._shocks",
-        instead("self._plan.fresh_purposes.get(purpose)", "None"), TOGETHER),
+        instead("self._fresh.get(purpose)", "None"), TOGETHER),
     Bug("states that begin with equal numbers differ", "differ_at_a_glance",
         instead("len(set(values)) == len(values)", "True"),
         "simulators/test_fingerprints.py::test_what_differs_at_a_glance"),

@@ -104,7 +104,7 @@ class LockstepBranches:
         self._sums = BranchSums(self._columns, plan.discount)
         self._rewards: list[Floats] = []  # of the steps that are not summed yet, for each column
         self._steps, self._shared, self._active = 0, 0, self._columns
-        self._numbers = list(map(branch_bytes, plan.branches))
+        self._numbers, self._fresh = list(map(branch_bytes, plan.branches)), plan.fresh_purposes
         self._places: list[bytes] | None = None  # walkers of a sample with equal places receive the same shock
         if plan.actions is None:
             self._begin_episodes(first)
@@ -211,17 +211,21 @@ class LockstepBranches:
             self._add_up()
 
     def _shocks(
-        self, purpose: bytes, t: int, places: list[bytes] | None = None, *, shared: bool, part: slice = slice(None)
+        self, purpose: bytes, t: int, places: list[bytes] | None = None, *, shared: bool, part: slice | None = None
     ) -> StepShocks:
         """Shocks of walkers: one for all walkers of a sample, or one for each place, by default for each walker."""
-        fresh = self._plan.fresh_purposes.get(purpose)
+        rows: Integers | None = None
+        where: list[bytes] | None = None
         if shared:
-            roots = self._row_roots if fresh is None else [root.derived(fresh) for root in self._row_roots]
-            return StepShocks(roots, purpose, t, None, self._row_of[part])
-        roots, numbers = self._roots_and_numbers()
-        if fresh is not None:
+            roots, rows = self._row_roots, self._row_of if part is None else self._row_of[part]
+        else:
+            roots, numbers = self._roots_and_numbers()
+            where = numbers if places is None else places
+            if part is not None:
+                roots, where = roots[part], where[part]
+        if (fresh := self._fresh.get(purpose)) is not None:
             roots = [root.derived(fresh) for root in roots]
-        return StepShocks(roots[part], purpose, t, (numbers if places is None else places)[part])
+        return StepShocks(roots, purpose, t, where, rows)
 
     def _roots_and_numbers(self) -> tuple[list[Shock], list[bytes]]:
         """Root and number of each walker."""
@@ -256,7 +260,7 @@ class LockstepBranches:
         if len(first) < len(looks):
             self._merge(looks, first)
 
-    def _chosen(self, actor: Actor, seen: list[Any], t: int, part: slice = slice(None)) -> list[Any]:
+    def _chosen(self, actor: Actor, seen: list[Any], t: int, part: slice | None = None) -> list[Any]:
         """Actions of a policy for some of the walkers."""
         shared = self._plan.coupling.policy_luck == "shared"
         actions = actor.act(seen, self._shocks(b"policy", t, shared=shared, part=part))
