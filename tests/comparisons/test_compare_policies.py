@@ -21,7 +21,7 @@ from jmdp.comparisons.sampling import comparison_of
 from jmdp.errors import LabelError, PolicyError, SettingsError, SimulatorError, UnavailableError
 from jmdp.simulators import FunctionSimulator, Simulator, Step, TabularSimulator, action_labels
 from jmdp.simulators.rollouts.plan import BranchPlan
-from jmdp.simulators.rollouts.python_engine import paired_draws
+from jmdp.simulators.rollouts.python_engine import LockstepBranches, paired_draws
 from jmdp.statistics.drawn_evaluation import DrawnSamples, SamplingState
 from reference.episodes import gap_moments
 
@@ -250,10 +250,11 @@ def test_a_planted_loss_of_sharing_is_seen(what, monkeypatch):
     pair = policies(model)
     truth = exact(model, pair, SHARED)
     if what == "policy luck":
+        shocks = LockstepBranches._shocks
         monkeypatch.setattr(
-            BranchPlan,
-            "policy_shock",
-            lambda plan, root, t, branch: root.derived(b"policy", t, bytes([branch])),
+            LockstepBranches,
+            "_shocks",
+            lambda *given, shared, part=None: shocks(*given, shared=shared and given[1] != b"policy", part=part),
         )
     else:
         monkeypatch.setattr(BranchPlan, "start_shock", lambda plan, root, branch: root.derived(b"start", branch))

@@ -151,8 +151,7 @@ class Lookahead:
             shock = (root if history is None else history.given_to(root)).derived(STEP, 0)
             rewards.append([])
             for b, action in enumerate(actions):
-                outcome = simulator.step(point.state, action, shock)
-                reward, after, over = finite_step(simulator, outcome, action, point.t)
+                reward, after, over = finite_step(simulator, simulator.step, point.state, action, shock, point.t)
                 rewards[-1].append(reward)
                 if not over and point.remaining > 1:
                     seen.append(simulator.observe(after))

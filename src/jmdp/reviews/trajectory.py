@@ -26,7 +26,7 @@ from jmdp.simulators.adapters.functions import table_of
 from jmdp.simulators.adapters.gymnasium.gymnasium_simulator import GymnasiumSimulator
 from jmdp.simulators.rollouts.plan import BranchPlan
 from jmdp.simulators.rollouts.python_engine import add_policy_note
-from jmdp.simulators.simulator import Episode, Simulator, finite_step, note_step
+from jmdp.simulators.simulator import Episode, Simulator, finite_reward, finite_step, is_over, note_step
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,14 +234,9 @@ class Player:
         for t in steps:
             action = choose(t, simulator.observe(state))
             go = simulator.step if keep or t == steps.start else simulator.advance
-            try:
-                shock = self.shock(episode, t)
-                scenario = simulator.scenario_of(state, shock)
-                outcome = go(state, action, shock)
-            except Exception as error:
-                note_step(error, simulator, t)
-                raise
-            reward, state, over = finite_step(simulator, outcome, action, t)
+            shock = self.shock(episode, t)
+            scenario = simulator.scenario_of(state, shock)
+            reward, state, over = finite_step(simulator, go, state, action, shock, t)
             if isinstance(choose, ActorChoice) and choose.actor.notes_steps:
                 choose.actor.seen(action, reward, scenario)
             played.append((action, reward))
@@ -256,28 +251,26 @@ class Player:
 
         The branches advance together, so that the policy is called on batches.
         """
-        rewards: list[list[float]] = [[] for _ in actions]
-        branches = list(range(len(actions)))
-        states, taken = [state] * len(actions), list(actions)
+        simulator, rewards = self.simulator, [list[float]() for _ in actions]
+        under_way, taken = [(earned, state) for earned in rewards], list(actions)
         for t in steps:
-            if not branches:
-                break
+            states, count = [one for _, one in under_way], len(under_way)
             if t > steps.start:
-                seen = self.simulator.observe_all([states[i] for i in branches])
-                taken = actor.act(seen, [self.policy_shock(episode, t)] * len(branches))
+                taken = actor.act(simulator.observe_all(states), [self.policy_shock(episode, t)] * count)
+            go = simulator.step_all if t == steps.start else simulator.advance_all
+            try:
+                outcomes = go(states, taken, [self.shock(episode, t)] * count)
+            except Exception as error:
+                note_step(error, simulator, t)
+                raise
             left = []
-            for i, action in zip(branches, taken, strict=True):
-                go = self.simulator.step if t == steps.start else self.simulator.advance
-                try:
-                    outcome = go(states[i], action, self.shock(episode, t))
-                except Exception as error:
-                    note_step(error, self.simulator, t)
-                    raise
-                reward, states[i], over = finite_step(self.simulator, outcome, action, t)
-                rewards[i].append(reward)
-                if not over:
-                    left.append(i)
-            branches = left
+            for (earned, _), action, reward, after, over in zip(under_way, taken, *outcomes, strict=True):
+                earned.append(finite_reward(reward, action, t))
+                if not is_over(over):
+                    left.append((earned, after))
+            under_way = left
+            if not under_way:
+                break
         return np.array([discounted(earned, self.plan.discount) for earned in rewards])
 
     def frames(

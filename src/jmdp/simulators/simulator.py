@@ -286,10 +286,15 @@ def outcomes_of(simulator: Simulator, steps: Iterable[Any]) -> Outcomes:
     return rewards, states, over
 
 
-def finite_step(simulator: Simulator, outcome: Any, action: Any, t: int) -> Step:
-    """Outcome of a step as a `Step`; raise if the reward is not a finite number."""
-    reward, state, terminated = three_parts(simulator, outcome)
-    return Step(finite_reward(reward, action, t), state, is_over(terminated))
+def finite_step(simulator: Simulator, go: Callable[..., Any], state: Any, action: Any, shock: Shock, t: int) -> Step:
+    """Outcome of `go`, which is `step` or `advance`, with a finite reward; what it raises gets a note of the step."""
+    try:
+        outcome = go(state, action, shock)
+    except Exception as error:
+        note_step(error, simulator, t)
+        raise
+    reward, after, terminated = three_parts(simulator, outcome)
+    return Step(finite_reward(reward, action, t), after, is_over(terminated))
 
 
 def finite_reward(reward: Any, action: Any, t: int) -> float:

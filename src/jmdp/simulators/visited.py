@@ -12,7 +12,7 @@ from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators import as_simulator
 from jmdp.simulators.adapters.functions import table_of
 from jmdp.simulators.adapters.gymnasium.gymnasium_simulator import GymnasiumSimulator
-from jmdp.simulators.simulator import Simulator, finite_step, note_step
+from jmdp.simulators.simulator import Simulator, finite_step
 
 _FRUITLESS = 1000
 """Episodes in a row without a new state after which the search ends."""
@@ -88,12 +88,7 @@ def _episode(simulator: Simulator, actor: Actor, root: Shock, most: int, every: 
             break
         go = simulator.step if taken or t == 0 else simulator.advance  # a start may be used again
         action = actor.act([simulator.observe(state)], [root.derived(b"policy", t)])[0]
-        try:
-            outcome = go(state, action, root.derived(b"environment", t))
-        except Exception as error:
-            note_step(error, simulator, t)
-            raise
-        reward, after, ended = finite_step(simulator, outcome, action, t)
+        reward, after, ended = finite_step(simulator, go, state, action, root.derived(b"environment", t), t)
         if t == 0 and ended and reward == 0 and simulator.same_state(state, after):
             return []  # the start is a terminal state, in which steps change nothing
         state, t = after, t + 1

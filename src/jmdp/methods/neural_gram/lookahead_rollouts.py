@@ -203,8 +203,8 @@ class LookaheadSimulation:
             for i, b in branches:
                 shock, later = self._shocks(roots[i], t, states[i][b], int(action[i, b]), b)
                 go = self._simulator.advance if t else self._simulator.step
-                outcome = go(states[i][b], int(action[i, b]), shock)
-                reward, states[i][b], ended[i, b] = finite_step(self._simulator, outcome, int(action[i, b]), t)
+                step = finite_step(self._simulator, go, states[i][b], int(action[i, b]), shock, t)
+                reward, states[i][b], ended[i, b] = step
                 returns[i, b] += discount**t * reward
                 shocks.append(later)
             asked = [(at, shock) for at, shock in zip(branches, shocks, strict=True) if not ended[at]]

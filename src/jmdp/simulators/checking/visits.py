@@ -44,7 +44,7 @@ def many_steps_fault(simulator: Simulator, state: Any, actions: Sequence[int], s
     for t in range(_VISITS):
         shock = root.derived(b"many", t)
         calls += [(state, action, shock) for action in actions]
-        outcomes += [finite_step(simulator, simulator.step(state, action, shock), action, t) for action in actions]
+        outcomes += [finite_step(simulator, simulator.step, state, action, shock, t) for action in actions]
         unfinished = [step.state for step in outcomes[-len(actions) :] if not step.terminated]
         if not unfinished:
             break

@@ -123,7 +123,7 @@ def states_of_episodes(
             if len(found) == count:
                 break
         (action,) = actor.act([simulator.observe(state)], [root.derived(b"policy", t)])
-        step = finite_step(simulator, go(state, action, root.derived(b"environment", t)), action, age)
+        step = finite_step(simulator, go, state, action, root.derived(b"environment", t), age)
         state, age = step.state, age + 1
         if step.terminated:
             episode, age = episode + 1, 0
@@ -195,8 +195,9 @@ class _BlockOfWalks:
             # a number replaces the digest, which takes a fifth of the time of an emulator step.
             place, action = bytes([0 if self.same[n, t] else b]), int(self.action[n, t, b])
             shock = coupling.environment_shock(root, t, place, b)
-            outcome = (simulator.advance if t else simulator.step)(pair[b], action, shock)
-            self.reward[n, t, b], pair[b], self.ended[n, t + 1, b] = finite_step(simulator, outcome, action, t)
+            go = simulator.advance if t else simulator.step
+            step = finite_step(simulator, go, pair[b], action, shock, t)
+            self.reward[n, t, b], pair[b], self.ended[n, t + 1, b] = step
             seen = self._look(pair[b], n, t + 1, b)
             if not self.ended[n, t + 1, b]:
                 taken = digest_of(action)
