@@ -11,8 +11,9 @@ import jmdp
 from jmdp.methods.monte_carlo.samples import CompiledTable
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators import FunctionSimulator, Simulator, Step, TabularSimulator, action_labels
+from jmdp.simulators.rollouts.episodes_in_place import EpisodesInPlace
 from jmdp.simulators.rollouts.plan import BranchPlan
-from jmdp.simulators.rollouts.python_engine import EpisodesInPlace, paired_draws
+from jmdp.simulators.rollouts.python_engine import paired_draws
 from jmdp.simulators.starts import Starts
 from sample_models import COUPLINGS
 

@@ -27,8 +27,8 @@ from jmdp.models.tabular import problem_discount
 from jmdp.simulators import episode_simulator
 from jmdp.simulators.adapters.functions import TabularSimulator, table_of
 from jmdp.simulators.rollouts.draws import Draws, EpisodeDraws, LuckProbe
+from jmdp.simulators.rollouts.episodes_in_place import episode_rewards
 from jmdp.simulators.rollouts.plan import BranchPlan, LuckSource
-from jmdp.simulators.rollouts.python_engine import episode_rewards
 from jmdp.simulators.simulator import Simulator
 from jmdp.simulators.starts import Starts
 from jmdp.statistics.assumptions import Assumptions

@@ -24,8 +24,7 @@ from jmdp.models.actors.actor import Actor
 from jmdp.reviews.values import Alternatives
 from jmdp.simulators.adapters.functions import table_of
 from jmdp.simulators.adapters.gymnasium.gymnasium_simulator import GymnasiumSimulator
-from jmdp.simulators.rollouts.plan import BranchPlan
-from jmdp.simulators.rollouts.python_engine import add_policy_note
+from jmdp.simulators.rollouts.plan import BranchPlan, add_policy_note
 from jmdp.simulators.simulator import Episode, Simulator, finite_reward, finite_step, is_over, note_step
 
 

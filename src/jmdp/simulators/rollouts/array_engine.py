@@ -23,8 +23,8 @@ from jmdp.simulators.rollouts.batched_states import (
     rows_of,
 )
 from jmdp.simulators.rollouts.draws import ENDED, Draws, EpisodeDraws
-from jmdp.simulators.rollouts.plan import BranchPlan
-from jmdp.simulators.rollouts.python_engine import add_policy_note, has_free_states
+from jmdp.simulators.rollouts.plan import BranchPlan, add_policy_note
+from jmdp.simulators.rollouts.python_engine import has_free_states
 from jmdp.simulators.simulator import Simulator
 
 _LAST: list[BatchedBranches] = []

@@ -164,3 +164,9 @@ def enough_steps(discount: float, lost: float) -> int:
 def reference_steps(discount: float) -> int:
     """Steps T ≥ 1 with γ^T ≤ 0.01. γ^{2T} ≤ 0.01 would be too short for perfectly correlated rewards."""
     return 1 if discount == 0 else max(1, math.ceil(math.log(0.01) / math.log(discount)))
+
+
+def add_policy_note(error: Exception, actor: Actor, first: int, last: int) -> None:
+    """Add to an error of a policy which policy it is, and before which steps of the episodes it was called."""
+    steps = f"step {first}" if first == last else f"steps {first} to {last}"
+    error.add_note(f"raised by the policy, {actor!r}, called before {steps} of an episode")
