@@ -4,6 +4,7 @@ from jmdp.show.plots.beaten_grid import beaten_grid
 from jmdp.show.plots.calibration_scatter import calibration_scatter
 from jmdp.show.plots.comparison_chart import comparison_chart
 from jmdp.show.plots.correlation_grid import correlation_grid
+from jmdp.show.plots.explanation_chart import explanation_chart
 from jmdp.show.plots.frontier_chart import frontier_chart
 from jmdp.show.plots.gap_chart import gap_chart
 from jmdp.show.plots.gap_distribution import gap_distribution
@@ -20,6 +21,7 @@ __all__ = [
     "calibration_scatter",
     "comparison_chart",
     "correlation_grid",
+    "explanation_chart",
     "frontier_chart",
     "gap_chart",
     "gap_distribution",

@@ -43,7 +43,7 @@ def fixed(u: float) -> Luck:
     class Fixed(Luck):
         __slots__ = ()
 
-        def _digest(self, name: bytes) -> bytes:
+        def _digest(self, key: object, name: bytes) -> bytes:
             return (bits << 12).to_bytes(16, "little")
 
     return Fixed(Shock(bytes(16)))
@@ -269,7 +269,7 @@ def test_streams_continue_and_do_not_touch_each_other():
 
 def test_streams_are_philox_generators_with_a_key():
     numbers = luck()
-    words = numbers._digest(b"stream('a', 1)")
+    words = numbers._digest(("a", 1), b"stream('a', 1)")
     expected = np.random.Generator(np.random.Philox(key=int.from_bytes(words, "little")))
     assert numbers["a", 1].random(9).tolist() == expected.random(9).tolist()
     assert numbers["a", 1].normal() == expected.normal()

@@ -68,6 +68,13 @@ def _measures() -> Any:
     return jmdp.compare_runs({"a": several, "b": several}, seed=0, max_samples=4, progress=False)
 
 
+@cache
+def explained() -> jmdp.comparisons.Explanation:
+    """Two sources, of which one cancels."""
+    found: jmdp.comparisons.Explanation = _runs().explain("b", "a", samples=20)
+    return found
+
+
 _RESULTS: dict[str, tuple[Callable[[], Any], list[Any]]] = {
     "Comparison": (_actions, [0, 1, "stay", "go"]),
     "Comparison with a range": (_bounded, [0, 1, "left", "right"]),
@@ -155,6 +162,32 @@ def _of(name: str, make: Callable[[], Any], labels: list[Any]) -> list[Entry]:
 
 ENTRIES = [
     *(entry for name, (make, labels) in _RESULTS.items() for entry in _of(name, make, labels)),
+    Entry(
+        "Comparison.explain",
+        lambda first, second, samples: _runs().explain(first, second, samples=samples),
+        lambda rng: {"first": "b", "second": 0, "samples": int(rng.integers(12, 20))},
+        amounts=frozenset({"samples"}),
+        answer=lambda found: found.numbers.tolist(),
+        then={"repr": repr, "table": lambda found: found.to_dataframe(), "html": lambda found: found._repr_html_()},
+    ),
+    Entry(
+        "Comparison.value_of_knowing",
+        lambda source, samples: _runs().value_of_knowing(source, samples=samples),
+        lambda rng: {"source": ["x", "y"][rng.integers(2)], "samples": 130},
+        amounts=frozenset({"samples"}),
+        check=_ordered,
+        answer=repr,
+    ),
+    Entry(
+        "Explanation.total",
+        lambda method, source: getattr(explained(), method)(source),
+        lambda rng: {
+            "method": ["first_order", "total", "moves"][rng.integers(3)],
+            "source": ["x", "y"][rng.integers(2)],
+        },
+        fixed=frozenset({"method"}),
+        answer=repr,
+    ),
     Entry("plan", jmdp.plan, _plan, answer=lambda found: (found.fixed, found.median_range, found.most)),
     Entry(
         "Regret.quantile",

@@ -10,6 +10,7 @@ import numpy as np
 import jmdp
 from hostile import tiny
 from hostile.entries import Arguments, Entry
+from hostile.entries_answers import explained
 from hostile.entries_results import calibration
 from jmdp import plots, testing, worlds
 from jmdp.base.luck import Shock
@@ -122,6 +123,7 @@ ENTRIES = [
     plot(
         "gap_chart", lambda rng: {"evaluation": tiny.certified(), "state": tiny.state(rng), "action": tiny.action(rng)}
     ),
+    plot("explanation_chart", lambda rng: {"explanation": explained()}),
     plot("gap_distribution", lambda rng: {"gap": tiny.distributed().gap(0, 0, 1), "p": 0.05}),
     plot("residual_curve", lambda rng: {"evaluations": tiny.certified()}),
     plot("study_gaps", lambda rng: {"study": tiny.studied()}),

@@ -15,8 +15,11 @@ from hostile.entries import Arguments, Entry
 def table(rng: np.random.Generator) -> Arguments:
     """Arguments of a small table."""
     S, K, A = (int(n) for n in rng.integers(1, (5, 4, 4)))
+    two = {"prob": np.tile([[0.1, 0.3, 0.15, 0.45]], (S, 1)), "sources": {"u": 2, "w": 2}}
+    one: Arguments = {"prob": rng.dirichlet(np.ones(K), S), "sources": {"u": K} if rng.random() < 0.5 else None}
+    found = two if (K := 4 if rng.random() < 0.5 else K) == 4 else one
     return {
-        "prob": rng.dirichlet(np.ones(K), S),
+        **found,
         "reward": rng.normal(size=(S, K, A)),
         "next_state": rng.integers(0, S, (S, K, A)),
         "discount": float(rng.choice([0.0, 0.5, 0.9])),

@@ -27,6 +27,8 @@ UPDATES = "methods/kernels/test_moment_updates.py::"
 AFTER = "comparisons/test_reward_bound.py::test_a_reward_after_the_horizon_of_a_table_is_in_the_interval"
 LEVELS = "statistics/test_levels.py::"
 SCORES = "comparisons/test_compare_scores.py::"
+SHARES = "statistics/test_variance_shares.py::"
+EXPLAIN = "comparisons/test_explain.py::"
 STRATIFIED = "comparisons/test_stratified.py::"
 TD = "methods/neural_gram/test_losses.py::"
 TD_TWIN = TD + "test_targets_equal_the_slow_twin[sum]"
@@ -285,4 +287,28 @@ BUGS = [
         SCORES + "test_running_scores_are_seldom_wrong_at_any_stop[normal-40]"),
     Bug("documents of a changed task are pairs", "_harness", instead("str(one['doc_hash'])", "''"),
         "files/test_scores.py::test_another_document_with_the_same_number_is_no_pair"),
+    # Which source explains a gap.
+    Bug("that all sources together are independent is not used", "_shares", instead("bm - am * ab", "bm"),
+        SHARES + "test_all_and_nothing_are_exact"),
+    Bug("intervals of shares are half as wide", "_with_interval", instead("np.maximum(...)", "it / 2"),
+        SHARES + "test_shares_are_in_their_intervals[linear]"),
+    Bug("a change of one return is taken for one of the gap", "gap_shares",
+        instead("values[:, 2:] - values[:, :1]", "values[:, 2:, :1] - values[:, :1, :1] + 0 * it"),
+        SHARES + "test_moves_are_standard_deviations_of_what_is_left"),
+    Bug("samples of the pilot are used again", "SourceSampling.draw", instead("_FIRST[purpose]", "0"),
+        EXPLAIN + "test_samples_that_choose_do_not_judge"),
+    Bug("an explanation costs twice what it may", "SourceSampling.left", instead("_TIMES * _", "2 * it"),
+        EXPLAIN + "test_the_cost_is_at_most_ten_times_that_of_the_comparison"),
+    Bug("rare sources are left out", "_sampled", never("late"), EXPLAIN + "test_a_rare_source_is_among_the_others"),
+    Bug("a source cancels if it moves the gap more than the returns", "Explanation.cancelling",
+        instead("own.min() >= _CANCELS * gap", "own.min() <= gap"), EXPLAIN + "test_a_source_that_cancels_is_named"),
+    Bug("the run itself is among those that choose", "known_value", instead("total - returns", "total + 0 * returns"),
+        SHARES + "test_without_cross_fitting_pure_noise_would_have_a_value"),
+    Bug("rules are tested on the samples that they were learned from", "Futures.deciding",
+        instead("self.values[held], better[held]", "self.values[~held], better[~held]"),
+        EXPLAIN + "test_without_a_rule_the_accuracy_is_that_of_chance"),
+    Bug("two copies of a table share all draws", "TableGap.given", instead("found[0, 1]", "found[0, 0]"),
+        "comparisons/test_exact_shares.py::test_a_finite_horizon_equals_the_enumeration[0-False]"),
+    Bug("dependent sources of a table are accepted", "_checked_sources", never("PRODUCT_TOLERANCE"),
+        "comparisons/test_exact_shares.py::test_sources_must_be_independent_and_fit"),
 ]  # fmt: skip

@@ -6,6 +6,7 @@ from planted.changes import always, first, instead, never, result, without
 from planted.planting import Bug
 
 PURPOSE = "base/test_luck_by_purpose.py::"
+SOURCES = "base/test_luck_sources.py::"
 TWIN = "simulators/test_rollouts.py::test_equal_to_the_slow_twin"
 TOGETHER = "simulators/test_branch_numbers.py::test_episodes_in_lockstep_are_those_in_place"
 ARRAYS = "simulators/test_batched_rollouts.py::test_rollouts_are_those_step_by_step"
@@ -43,6 +44,22 @@ BUGS = [
         PURPOSE + "test_inversion_keeps_designs_coupled_and_numpy_does_not"),
     Bug("later numbers of a shock repeat the first", "Shocks.uniforms", instead("j // 2", "0"),
         "base/test_luck_batch.py::test_numbers_are_those_of_the_single_shocks[5]"),
+    # Sources of randomness.
+    Bug("with one source all are drawn again", "Redraw.shock",
+        instead("(source in self.sources) != self.others", "True"),
+        SOURCES + "test_only_the_chosen_sources_are_drawn_again[chosen0-False]"),
+    Bug("a source drawn again alone differs from it drawn again with all", "Redraw.shock",
+        instead("self.number", "len(self.sources)"),
+        SOURCES + "test_sources_drawn_again_alone_and_together_are_equal"),
+    Bug("the rows of a history are never drawn again", "Redraw.root", instead("self.shock(shock, HISTORY)", "shock"),
+        "comparisons/test_explain.py::test_resampled_rows_of_a_history_are_a_source"),
+    Bug("generators of an object are one source", "KeyedStep.__init__",
+        instead("shock.of_source(place.where)", "shock"), SOURCES + "test_sources_of_simulators[object]"),
+    Bug("sources of a table are drawn again together", "TabularSimulator.scenario_of",
+        instead("shock.of_source(name)", "shock"),
+        SOURCES + "test_sources_of_a_table_take_their_part_of_the_scenario"),
+    Bug("under Local draws of a source belong to branches", "BranchPlan.by_digest", result("self.actions is None and it"),
+        SOURCES + "test_local_draws_belong_to_states"),
     # Whole runs.
     Bug("designs do not share randomness", "RunBlocks.__call__", never("paired"),
         RUNS + "test_the_gap_and_the_gain_agree_with_the_closed_form"),

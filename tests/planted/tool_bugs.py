@@ -35,7 +35,7 @@ BUGS = [
         SAVING + "test_any_changed_bit_is_noticed"),
     Bug("axes of saved arrays may have different lengths", "_check_shape",
         never("at.sizes.setdefault(letter, length)"), "files/test_hostile_results.py::test_hostile_results"),
-    Bug("a loaded comparison continues with any simulator", "Resumption.__call__", without("_check_samples(...)"),
+    Bug("a loaded comparison continues with any simulator", "Resumption.asked", without("_check_samples(...)"),
         SAVING + "test_what_a_loaded_comparison_must_be_given"),
     Bug("eliminated alternatives return after loading", "Progress.with_samples",
         result("SamplingState(samples, tuple(range(samples.alternatives)), self.paired, (), False)"),

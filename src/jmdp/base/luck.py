@@ -92,6 +92,10 @@ class Shock:
         if self.usage is not None:
             self.usage.used = True
 
+    def of_source(self, source: str) -> Shock:
+        """Return the shock of the draws of this source: this one, unless some sources are drawn again."""
+        return self
+
     def generator(self) -> np.random.Generator:
         """Return a NumPy generator (Philox) with this key; one that no other code refers to."""
         if self.usage is not None:

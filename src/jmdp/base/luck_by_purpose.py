@@ -68,8 +68,10 @@ class Luck:
     __slots__ = ("_begun", "_hash", "_shock", "_streams", "_usage")
 
     def __init__(self, shock: Shock) -> None:
-        if not isinstance(shock, Shock):
-            raise SettingsError(f"shock is {short(shock)}. Give a shock: jmdp.Luck(jmdp.Shock.of_sample(seed, i)).")
+        if type(shock) is not Shock:
+            if not isinstance(shock, Shock):
+                raise SettingsError(f"shock is {short(shock)}. Give a shock: jmdp.Luck(jmdp.Shock.of_sample(seed, i)).")
+            self.__class__ = getattr(shock, "luck", type(self))  # one that notes its draws
         self._shock, self._usage = shock, shock.usage
         self._hash = blake2b(shock.peek(), digest_size=16)
         self._begun: dict[str, Callable[[], Any]] = {}  # by purpose: a copy of the hash of a key up to its number
@@ -77,15 +79,16 @@ class Luck:
 
     def __getitem__(self, key: Key) -> np.random.Generator:
         """Generator for this purpose; it continues within the run."""
-        name = _encoded(key if type(key) is tuple else (key,))
+        key = key if type(key) is tuple else (key,)
+        name = _encoded(key)
         found = self._streams.get(name)
         if found is None:
-            found = self._streams[name] = np.random.Generator(philox(self._digest(b"stream" + name)))
+            found = self._streams[name] = np.random.Generator(philox(self._digest(key, b"stream" + name)))
         return found
 
     def seed(self, *key: Key) -> int:
         """Return an integer in [0, 2**31), to seed another program or library."""
-        return int.from_bytes(self._digest(b"seed" + _encoded(key))[:4], "little") >> 1
+        return int.from_bytes(self._digest(key, b"seed" + _encoded(key))[:4], "little") >> 1
 
     def uniform(self, *key: Key, low: float = _ZERO, high: float = _ONE) -> float:
         """Return a number that is uniform between low and high."""
@@ -101,7 +104,7 @@ class Luck:
                 raise _too_long() from None
             bits = _FIRST_WORD(keyed.digest())[0]
         else:
-            bits = _FIRST_WORD(self._digest(_encoded(key)))[0]
+            bits = _FIRST_WORD(self._digest(key, _encoded(key)))[0]
         u: float = ((bits >> 12) + 0.5) * 2.0**-52  # 52 bits, neither 0 nor 1
         if low is _ZERO and high is _ONE:
             return u
@@ -174,21 +177,29 @@ class Luck:
 
     def _begin(self, purpose: str) -> Any:
         """Return the hash of a key of this purpose up to its number, and keep it."""
-        if self._usage is not None:
-            self._usage.used = True
         if len(self._begun) == _PURPOSES:
             self._begun.clear()
-        begun = self._hash.copy()
+        begun = self._keyed(purpose)
         begun.update(b"(%a, " % purpose)
         self._begun[purpose] = begun.copy
         return begun.copy()
 
-    def _digest(self, name: bytes) -> bytes:
-        if self._usage is not None:
-            self._usage.used = True
-        keyed = self._hash.copy()  # faster than hashing the shock's words again
+    def _digest(self, key: tuple[Key, ...], name: bytes) -> bytes:
+        keyed = self._keyed(key[0])
         keyed.update(name)
-        return keyed.digest()
+        digest: bytes = keyed.digest()
+        return digest
+
+    def _keyed(self, first: Key) -> Any:
+        """Hash that keys with this first part continue; the use of their source is recorded."""
+        shock = self._shock
+        if type(shock) is Shock:
+            if self._usage is not None:
+                self._usage.used = True
+            return self._hash.copy()  # faster than hashing the shock's words again
+        shock = shock.of_source(source_of(first))
+        shock.note_use()
+        return blake2b(shock.peek(), digest_size=16)
 
     def __getstate__(self) -> tuple[Shock, dict[bytes, np.random.Generator]]:
         return self._shock, self._streams
@@ -199,6 +210,17 @@ class Luck:
 
     def __repr__(self) -> str:
         return f"Luck({self._shock!r})"
+
+
+UNNAMED = "unnamed"
+"""The source of draws that have no name."""
+
+
+def source_of(first: Key) -> str:
+    """Source of the draws whose keys have this first part, whatever their indices; a number is no name."""
+    while type(first) is tuple and first:
+        first = first[0]
+    return str(first) if isinstance(first, str) else UNNAMED
 
 
 class _OfGenerators:

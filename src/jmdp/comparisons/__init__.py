@@ -11,12 +11,16 @@ if TYPE_CHECKING:
     from jmdp.comparisons.answer import NotWorse
     from jmdp.comparisons.comparison import ActionComparison, Comparison
     from jmdp.comparisons.comparison_table import Regret
+    from jmdp.comparisons.deciding_futures import DecidingFutures
+    from jmdp.comparisons.explanation import Explanation
     from jmdp.comparisons.policy_comparison import PolicyComparison, RunComparison, RunComparisons
     from jmdp.comparisons.score_comparison import ScoreComparison
 
 __all__ = [
     "ActionComparison",
     "Comparison",
+    "DecidingFutures",
+    "Explanation",
     "NotWorse",
     "Plan",
     "PolicyComparison",
@@ -31,6 +35,8 @@ __getattr__, __dir__ = on_first_use(
     {
         "ActionComparison": "comparison",
         "Comparison": "comparison",
+        "DecidingFutures": "deciding_futures",
+        "Explanation": "explanation",
         "NotWorse": "answer",
         "PolicyComparison": "policy_comparison",
         "Regret": "comparison_table",

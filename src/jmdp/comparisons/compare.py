@@ -11,6 +11,7 @@ from jmdp.base.luck import Shock
 from jmdp.base.machine import interruptible
 from jmdp.base.settings import asks_for_seed
 from jmdp.comparisons.comparison import ActionComparison
+from jmdp.comparisons.exact_shares import TableGap
 from jmdp.comparisons.question import ComparisonSettings, SimulatorQuestion
 from jmdp.comparisons.sampling import answer
 from jmdp.distribute.pools import Pool
@@ -224,6 +225,15 @@ class ActionQuestion(SimulatorQuestion):
         """Whether hidden randomness could explain identical rollouts: not in a table, nor if the policy is random."""
         table = isinstance(self.simulator, TabularSimulator)
         return not table and not policy_draws(self.simulator, self.plan.state, self.actions[0], self.actor)
+
+    def table_gap(self, pair: tuple[int, int]) -> TableGap | None:
+        """The gap between two actions, if the simulator is a table with sources."""
+        model = table_of(self.simulator)
+        if model is None:
+            return None
+        policy = self.plan.actors[0].table(model.shape[0], model.shape[2])
+        actions = [model.actions.position(self.actions[i]) for i in pair]
+        return TableGap.of(self, model, model.states.position(self.plan.state), [policy, policy], actions)
 
     def same(self) -> tuple[int, ...] | None:
         """Equal numbers for equal actions, and for actions with the same rows in a table."""

@@ -14,6 +14,7 @@ from jmdp.base.machine import interruptible
 from jmdp.base.recorded_luck import RecordedLuck
 from jmdp.base.settings import asks_for_seed, cut, short
 from jmdp.comparisons.comparison import Comparison
+from jmdp.comparisons.exact_shares import TableGap
 from jmdp.comparisons.policy_comparison import PolicyComparison
 from jmdp.comparisons.question import ComparisonSettings, PlanBlocks, SimulatorQuestion, alternative_names, same_objects
 from jmdp.comparisons.sampling import answer
@@ -289,6 +290,14 @@ class PolicyQuestion(SimulatorQuestion):
     def shares(self) -> Floats | None:
         """Probabilities of the starts, if they are drawn in proportion to them."""
         return self.plan.starts.probabilities if self.plan.stratify else None
+
+    def table_gap(self, pair: tuple[int, int]) -> TableGap | None:
+        """The gap between two policies from one start, if the simulator is a table with sources."""
+        model, starts = table_of(self.simulator), self.plan.starts.states
+        if model is None or len(starts) != 1:
+            return None
+        policies = [self.plan.actors[i].table(model.shape[0], model.shape[2]) for i in pair]
+        return TableGap.of(self, model, model.states.position(starts[0]), policies)
 
     def same(self) -> tuple[int, ...] | None:
         """Equal numbers for policies that are the same object, or the same table."""

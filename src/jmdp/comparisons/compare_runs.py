@@ -156,7 +156,6 @@ class _Question(Question):
     compiled = False
 
     runs: Mapping[str, Run]
-    measure: int = 0  # its number
     name: str | None = None  # of the measure
 
     @cached_property

@@ -18,8 +18,10 @@ from jmdp.base.savable import Reportable, Savable
 from jmdp.base.settings import cut, integer, probability_value, short
 from jmdp.comparisons.answer import EARNS, NotWorse, Wording, answer_sentence, not_worse
 from jmdp.comparisons.comparison_table import OneRun, Regret, comparison_table, effort, titles
+from jmdp.comparisons.explaining import explained, value_of_knowing
+from jmdp.comparisons.explanation import Explanation
 from jmdp.comparisons.pairing import LuckShares, Pairing, gain_with_interval, pairing_ceiling, pairing_gain
-from jmdp.errors import LabelError, SettingsError
+from jmdp.errors import LabelError, SettingsError, UnavailableError
 from jmdp.results.certificate import Outcome
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.gap import Gap
@@ -321,6 +323,36 @@ class Comparison(Tabulated, Savable, Reportable):
         """
         return self.continue_with(samples, {"precision": precision, **given})
 
+    def explain(
+        self, first: Label | None = None, second: Label | None = None, *, samples: int | None = None, **given: Any
+    ) -> Explanation:
+        """Which sources of randomness explain the variance of the gap first − second, each with its share.
+
+        A source is all draws by name (`Luck`) whose keys begin with the same name; also "start", "policy", each
+        generator of an ordinary object, and "unnamed". By default the gap is that of the best two, or to the baseline.
+        New samples are drawn, for k sources with k + 2 runs of both alternatives each, and one more if some sources are
+        used rarely: at most 1,000, and at most 10 times as many runs as the comparison, unless `samples` is given.
+        With more than 8 sources, the smallest in a pilot are grouped. In tables with `sources` the shares are exact. A
+        comparison from a file must be given its simulator, as in `continued`.
+        """
+        old = self.runner_up if self.baseline is None else self.baseline
+        new = self.runner_up if old == self.leader else self.leader
+        pair = self._at(new if first is None else first), self._at(old if second is None else second)
+        if pair[0] == pair[1]:
+            raise SettingsError(f"The gap between {self.alternatives[pair[0]]} and itself is 0. Give two alternatives.")
+        return explained(self._question(given), self, pair, samples)
+
+    def value_of_knowing(self, source: str, *, samples: int | None = None, **given: Any) -> Estimate:
+        """How much better the choice is if a source is known before: E[max_a E(Z_a | source)] − max_a E(Z_a).
+
+        All draws of the source in a sample would be known, also later ones, and the choice is among the alternatives
+        compared. For each of n draws of the source, all others are drawn m times; n m is `samples`, by default 10 times
+        that of the comparison. The estimate is cross-fitted, which is biased downwards: for each of the m runs, the
+        others choose the alternative. The interval goes from there to the mean of the largest mean, which is biased
+        upwards, each with its error.
+        """
+        return value_of_knowing(self._question(given), self, source, samples)
+
     def beside(self, alternative: Label) -> dict[str, Estimate]:
         """One row of the table: the mean of an alternative, and its advantage over `reference`."""
         return self._beside(alternative, alternative, self.reference, ("better", "worse"))
@@ -366,6 +398,15 @@ class Comparison(Tabulated, Savable, Reportable):
             "variance_reduction": self.variance_reduction(first, second),
             "variance_reduction_ceiling": self.variance_reduction_ceiling(first, second),
         }
+
+    def _question(self, given: Mapping[str, Any]) -> Any:
+        """The question of this comparison, to simulate more samples."""
+        if (asked := getattr(self.continue_with, "asked", None)) is None:
+            raise UnavailableError(
+                "This comparison has no simulator: its scores were recorded, it was pickled, or it is one measure of a "
+                "saved comparison. Compare again with a simulator, and draws by name."
+            )
+        return asked(given)
 
     def _at(self, label: Label) -> int:
         """Position of an alternative, by its name or by its position."""

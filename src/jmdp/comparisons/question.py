@@ -14,9 +14,11 @@ from typing import Any, ClassVar, Literal, Self
 
 from jmdp.base.arrays import Floats
 from jmdp.base.labels import Labels
+from jmdp.base.luck_sources import Redraw
 from jmdp.base.recorded_luck import RecordedLuck
 from jmdp.base.settings import boolean, choice, cut, instance, probability, short, whole
 from jmdp.comparisons.comparison import Comparison
+from jmdp.comparisons.exact_shares import TableGap
 from jmdp.comparisons.pairing import pairing_costs
 from jmdp.distribute.pools import Pool
 from jmdp.distribute.process_pool import check_pool
@@ -195,6 +197,7 @@ class Question(ABC):
     baseline: str | None = None  # the alternative that the others are compared with
     history: RecordedLuck | None = None
     use: HistoryUse | None = None  # of the history
+    measure: int = 0  # number of the measure that is compared
 
     @property
     @abstractmethod
@@ -238,6 +241,10 @@ class Question(ABC):
 
     def same(self) -> tuple[int, ...] | None:
         """For each alternative a number that is equal for alternatives with certainly equal means."""
+        return None
+
+    def table_gap(self, pair: tuple[int, int]) -> TableGap | None:
+        """The gap between two alternatives as that of a table with sources, of which exact shares are known."""
         return None
 
     def between_looks(self, sampled: SamplingState, pool: Pool) -> SamplingState:
@@ -336,6 +343,10 @@ class PlanBlocks:
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         simulator, plan = state
         self.__init__(simulator, plan.packed(simulator.unpack))  # type: ignore[misc]
+
+    def redrawn(self, redraw: Redraw, seed: int) -> PlanBlocks:
+        """Blocks of samples with another seed and random starts, in which some sources are drawn again."""
+        return replace(self, plan=replace(self.plan, redraw=redraw, seed=seed, stratify=False))
 
     def __call__(self, first: int, count: int, alternatives: tuple[int, ...], paired: bool) -> Draws:
         """Samples first … first + count − 1 of some of the branches, under the coupling of the plan if `paired`."""

@@ -188,11 +188,15 @@ class Continuation:
 
     def __call__(self, samples: int, given: Mapping[str, Any]) -> Any:
         """Draw until there are this many samples, or until it is decided."""
+        return continued(self.asked(given), self.sampled, samples, given.get("precision"))
+
+    def asked(self, given: Mapping[str, Any]) -> Question:
+        """The question that was asked; raise if a simulator is given, which it has."""
         if own := [name for name in given if name != "precision"]:
             raise SettingsError(
                 f"{cut(', '.join(own))} was given, but this comparison has its own. Only one from a file needs it."
             )
-        return continued(self.question, self.sampled, samples, given.get("precision"))
+        return self.question
 
 
 def _ended(question: Question, sampled: SamplingState) -> bool:

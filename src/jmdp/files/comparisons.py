@@ -94,10 +94,13 @@ class Resumption:
     def __call__(self, samples: int, given: Mapping[str, Any]) -> Any:
         """Draw until there are this many samples, or until it is decided."""
         whole_number("samples", samples, 2)
-        sampled = self.progress.with_samples(self.samples)
+        return continued(self.asked(given), self.progress.with_samples(self.samples), samples, given.get("precision"))
+
+    def asked(self, given: Mapping[str, Any]) -> Question:
+        """The question, with the simulator that is given; raise if its samples differ."""
         question = self.question(self.comparison, self.progress, given)
-        _check_samples(question, sampled.samples.complete.one_coupling)
-        return continued(question, sampled, samples, given.get("precision"))
+        _check_samples(question, self.samples.complete.one_coupling)
+        return question
 
 
 def _check_samples(question: Question, drawn: Draws) -> None:

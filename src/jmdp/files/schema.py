@@ -76,8 +76,8 @@ _ERRORS = ("covariance_error", "gap_mean_error", "gap_variance_error", "correlat
 MODEL = Kind(
     TabularJMDP,
     {"prob": "S K", "reward": "S K A", "next_state": "S K A", "terminal": "S", "states": "S", "actions": "A"},
-    names=(*_TABLE, "coupled_by", "normalised", "prob_error"),
-    usual={"prob_error": 0.0},
+    names=(*_TABLE, "coupled_by", "normalised", "prob_error", "sources"),
+    usual={"prob_error": 0.0, "sources": None},
     build=_table,
 )
 CALIBRATION = Kind(

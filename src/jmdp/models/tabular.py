@@ -9,7 +9,8 @@ Checks of the discount factor, a property of the model or simulator or else an a
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,16 +22,15 @@ from jmdp.base import arrays
 from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.base.labels import Label, Labels
 from jmdp.base.savable import Savable
-from jmdp.base.settings import instance
+from jmdp.base.settings import instance, integer, short
 from jmdp.errors import MissingExtraError, ModelError, SettingsError
 from jmdp.models import outcomes
 from jmdp.models.outcomes import MarginalMDP, OutcomeDistribution, Outcomes
 
 if TYPE_CHECKING:
     import xarray
-import math
 
-from jmdp.base.settings import real_number, short
+from jmdp.base.settings import real_number
 
 Actions = Label | Sequence[Label] | npt.NDArray[np.integer]
 """One action, or several in any order."""
@@ -38,6 +38,9 @@ Actions = Label | Sequence[Label] | npt.NDArray[np.integer]
 LARGEST_RETURN = 1e150
 """Returns up to this size have squares that float64 can represent."""
 
+
+PRODUCT_TOLERANCE = 1e-9
+"""Largest difference between the probability of a scenario and the product of those of its sources."""
 
 _BYTES = 12.0
 """Memory for each number of a table while it is checked: the number, and masks of one part at a time."""
@@ -71,6 +74,10 @@ class TabularJMDP(arrays.FrozenArrays, Savable):
     state_names, action_names
         Unique strings. Default: states and actions are named by index. Names that are integers, such as "20", are also
         found by the integer; an integer is then a label, not an index.
+    sources
+        Independent sources of randomness that scenarios combine, with the number of outcomes of each: with
+        ``{"demand": 12, "lead": 3}``, scenario 3 d + l is outcome d of the demand and l of the lead time. In every
+        state, ``prob`` must be the product of their probabilities to within 1e-9. `Comparison.explain` uses them.
     """
 
     prob: Floats  # [S, K]
@@ -84,6 +91,7 @@ class TabularJMDP(arrays.FrozenArrays, Savable):
     normalised: float = 0.0  # largest |sum of a given row of prob − 1| that was corrected; 0 if there was only rounding
     prob_error: float = 0.0  # bound on the relative error of the probability of any outcome of an action, by `couple`
     coupled_by: str | None = None  # how `couple` made the table of marginals, e.g. "Maximal()"; None if it was given
+    sources: Mapping[str, int] | None = None  # independent sources of randomness, and their numbers of outcomes
 
     def __init__(
         self,
@@ -94,6 +102,7 @@ class TabularJMDP(arrays.FrozenArrays, Savable):
         terminal: npt.ArrayLike | None = None,
         state_names: Sequence[str] | None = None,
         action_names: Sequence[str] | None = None,
+        sources: Mapping[str, int] | None = None,
     ) -> None:
         arrays.refuse_large_copies("The table", [prob, reward, next_state, terminal], _BYTES)
         p = arrays.floats("prob", prob, "[S, K]", ModelError)
@@ -127,10 +136,7 @@ class TabularJMDP(arrays.FrozenArrays, Savable):
         p, correction = _normalised(p, states)
         bound = arrays.largest(r)
         if bound > LARGEST_RETURN * (1 - gamma):
-            raise ModelError(
-                f"Rewards up to {bound:g} at discount {gamma:g} give returns whose squares overflow. "
-                "Divide the rewards by a constant; moments of order k scale by its k-th power."
-            )
+            raise ModelError(_OVERFLOW.format(bound, gamma))
         for array in (p, r, n, ends):
             arrays.frozen(array)
         for name, value in {
@@ -143,6 +149,7 @@ class TabularJMDP(arrays.FrozenArrays, Savable):
             "actions": actions,
             "reward_bound": bound,
             "normalised": correction,
+            "sources": None if sources is None else _checked_sources(sources, p, states),
         }.items():
             object.__setattr__(self, name, value)
 
@@ -238,11 +245,41 @@ class TabularJMDP(arrays.FrozenArrays, Savable):
         )
 
 
+_OVERFLOW = (
+    "Rewards up to {:g} at discount {:g} give returns whose squares overflow. "
+    "Divide the rewards by a constant; moments of order k scale by its k-th power."
+)
+
+
 def _normalised(prob: Floats, states: Labels) -> tuple[Floats, float]:
     """Rows divided by their sums, and the largest correction; 0 if there was only rounding."""
     off = float(np.abs(prob.sum(axis=1) - 1).max())
     prob = arrays.normalised_rows(prob, lambda s: f"prob of state {states.name(s)}", ModelError)
     return prob, off if off > prob.shape[1] * np.finfo(float).eps else 0.0
+
+
+def _checked_sources(sources: Any, prob: Floats, states: Labels) -> dict[str, int]:
+    """The sources; raise unless scenarios are their combinations, and `prob` the product of their probabilities."""
+    hint = 'Give the number of outcomes of each source: sources={"demand": 12, "lead": 3}.'
+    if not isinstance(sources, Mapping) or not sources or not all(isinstance(name, str) for name in sources):
+        raise ModelError(f"sources is {short(sources)}. {hint}")
+    sizes = {str(name): integer(size) or 0 for name, size in sources.items()}
+    S, K = prob.shape
+    if min(sizes.values()) < 1 or math.prod(sizes.values()) != K:
+        raise ModelError(f"sources is {short(sources)}, but there are {K} scenarios. {hint} Their product is {K}.")
+    parts = prob.reshape(S, *sizes.values())
+    product = np.ones((S, *[1] * len(sizes)))
+    for axis in range(1, len(sizes) + 1):
+        product = product * parts.sum(axis=tuple(i for i in range(1, parts.ndim) if i != axis), keepdims=True)
+    off = np.abs(parts - product).reshape(S, K)
+    if off.max() > PRODUCT_TOLERANCE:
+        s, k = np.unravel_index(off.argmax(), off.shape)
+        raise ModelError(
+            f"The sources {', '.join(sizes)} are not independent in state {states.name(int(s))}: scenario {k} has "
+            f"probability {prob[s, k]:.6g}, the product of those of its sources is {product.reshape(S, K)[s, k]:.6g}. "
+            "Declare dependent ones as a single source."
+        )
+    return sizes
 
 
 def check_model(model: object) -> None:

@@ -46,8 +46,8 @@ class Starts:
 
     def number(self, shock: Shock) -> int:
         """Index of the start state drawn by this shock; −1 if none are given."""
-        if not self.given:
-            return -1
+        if len(self.states) <= 1:  # nothing is drawn
+            return len(self.states) - 1
         return int(np.searchsorted(self.cumulative, shock.uniform(), side="right"))
 
     def order(self, seed: int) -> tuple[Unsigned, int]:

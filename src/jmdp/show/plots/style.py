@@ -81,6 +81,7 @@ _MADE_BY = {
     "Study": " Give a result of jmdp.study.",
     "Review": " Give a result of jmdp.review.",
     "Frontier": " Give a result of jmdp.frontier.",
+    "Explanation": " Give a result of explain().",
     "Reviews": " Give a result of jmdp.review with episodes=….",
 }
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from jmdp.base.luck import Shock
 from jmdp.base.luck_by_purpose import Luck
+from jmdp.base.luck_sources import HISTORY
 from jmdp.base.recorded_luck import RecordedLuck
 from jmdp.base.records import Row
 from jmdp.base.settings import short
@@ -46,4 +47,5 @@ class ExogenousInputs:
         source = self.sources[name]
         if not isinstance(source, RecordedLuck):
             return source(Luck(shock))
-        return source.row(int(shock.derived(b"recorded row").uniform() * len(source))).values[name]
+        u = shock.of_source(HISTORY).derived(b"recorded row").uniform()
+        return source.row(int(u * len(source))).values[name]

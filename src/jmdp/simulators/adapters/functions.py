@@ -206,8 +206,15 @@ class TabularSimulator(Simulator):
         return Step(float(self.model.reward[s, k, a]), after, bool(self.model.terminal[after]))
 
     def scenario_of(self, state: int, shock: Shock) -> int:
-        """Scenario by inversion of one uniform number."""
-        return int(np.searchsorted(self._cumulative[state], shock.uniform(), side="right"))
+        """Scenario by inversion of one uniform number, or of one for each declared source if some are drawn again."""
+        if type(shock) is Shock or self.model.sources is None:
+            return int(np.searchsorted(self._cumulative[state], shock.uniform(), side="right"))
+        sizes, k = tuple(self.model.sources.values()), 0
+        for axis, name in enumerate(self.model.sources):
+            u = shock.of_source(name).uniform()
+            digits = np.unravel_index(np.searchsorted(self._cumulative[state], u, side="right"), sizes)
+            k = k * sizes[axis] + int(digits[axis])
+        return k
 
     def largest_reward_from(self, state: Any) -> float:
         """Largest |reward| in the states that any actions can reach."""

@@ -71,7 +71,7 @@ class EpisodesInPlace:
 
     def _begin(self, row: int, branch: int) -> _Runner:
         plan, number = self._plan, self._plan.branches[branch]
-        shock = plan.start_shock(Shock.of_sample(plan.seed, self._first + row), number)
+        shock = plan.start_shock(plan.start_root(self._first + row), number)
         if self._starts[row, branch] < 0:
             self._starts[row, branch] = plan.starts.number(shock)
         state = plan.starts.states[self._starts[row, branch]] if plan.starts.given else None

@@ -23,6 +23,7 @@ import numpy as np
 
 from jmdp.base.arrays import Integers
 from jmdp.base.luck import Shock, Usage
+from jmdp.base.luck_sources import Redraw, root_shock
 from jmdp.base.recorded_luck import RecordedLuck
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
@@ -50,6 +51,7 @@ class BranchPlan:
     stratify: bool = False  # starts in proportional shares
     fresh: frozenset[LuckSource] = frozenset()  # randomness that is redrawn, to measure its share of the variance
     history: RecordedLuck | None = None  # in place of random numbers
+    redraw: Redraw | None = None  # sources of randomness that are drawn again; None: all are as they are
     in_order: ClassVar[bool] = False  # True if each step asks for its shock, so that branches are simulated in turn
     branches: tuple[int, ...] = ()  # original number of each branch; empty: 0, 1, 2, …
     alternatives: int = 0  # number of all branches, including those left out; 0: as many as given
@@ -89,8 +91,11 @@ class BranchPlan:
 
     def root(self, sample: int, usage: Usage | None = None) -> Shock:
         """The shock from which all randomness of a sample derives, with its record if there is a history."""
-        shock = Shock.of_sample(self.seed, sample, usage)
-        return shock if self.history is None else self.history.given_to(shock)
+        return root_shock(self.seed, sample, usage, self.history, self.redraw)
+
+    def start_root(self, sample: int) -> Shock:
+        """The shock from which the starts of a sample derive: `root`, of which no use is recorded."""
+        return Shock.of_sample(self.seed, sample) if self.redraw is None else self.root(sample)
 
     @property
     def state(self) -> Any:
@@ -109,8 +114,9 @@ class BranchPlan:
 
     @property
     def by_digest(self) -> bool:
-        """True if keys of steps depend on digests of states: of episodes under `Local`."""
-        return self.actions is None and self.coupling.shared_in_a_state and not self.coupling.shared_between_states
+        """True if keys of steps depend on digests of states: under `Local` of episodes, and of sources drawn again."""
+        local = self.coupling.shared_in_a_state and not self.coupling.shared_between_states
+        return local and (self.actions is None or self.redraw is not None)
 
     @property
     def fresh_purposes(self) -> dict[bytes, bytes]:

@@ -33,7 +33,7 @@ def paired_draws(simulator: Simulator, plan: BranchPlan, first: int, count: int)
     and the policies allow it.
     """
     step_by_step = count == 1 and has_many_steps(simulator)  # for `check_repeatable`
-    program = None if step_by_step or plan.history is not None else simulator.program(plan)
+    program = None if step_by_step or plan.history or plan.redraw else simulator.program(plan)
     if program is not None:
         return program(first, count)
     together = plan.actions is not None or (has_free_states(simulator, plan) and _gains_together(simulator, plan))
@@ -137,7 +137,7 @@ class LockstepBranches:
         self._at = np.arange(n * k).reshape(k, n).T.ravel()
         self._states = []
         for row, i in zip(self._rows.tolist(), self._branches.tolist(), strict=True):
-            shock = plan.start_shock(Shock.of_sample(plan.seed, first + row), plan.branches[i])
+            shock = plan.start_shock(plan.start_root(first + row), plan.branches[i])
             if self._starts[row, i] < 0:
                 self._starts[row, i] = plan.starts.number(shock)
             number = self._starts[row, i]
@@ -211,7 +211,7 @@ class LockstepBranches:
 
     def _shocks(
         self, purpose: bytes, t: int, places: list[bytes] | None = None, *, shared: bool, part: slice | None = None
-    ) -> StepShocks:
+    ) -> Sequence[Shock]:
         """Shocks of walkers: one for all walkers of a sample, or one for each place, by default for each walker."""
         rows: Integers | None = None
         where: list[bytes] | None = None
@@ -224,6 +224,10 @@ class LockstepBranches:
                 roots, where = roots[part], where[part]
         if (fresh := self._fresh.get(purpose)) is not None:
             roots = [root.derived(fresh) for root in roots]
+        if self._plan.redraw is not None:  # each has its sources
+            places = [b""] * len(roots) if where is None else where
+            found = [root.derived(purpose, t, place) for root, place in zip(roots, places, strict=True)]
+            return found if rows is None else list(map(found.__getitem__, rows.tolist()))
         return StepShocks(roots, purpose, t, where, rows)
 
     def _roots_and_numbers(self) -> tuple[list[Shock], list[bytes]]:

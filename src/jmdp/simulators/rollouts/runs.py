@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from jmdp.base.arrays import Floats
 from jmdp.base.luck import Shock, Usage
 from jmdp.base.luck_by_purpose import Luck
+from jmdp.base.luck_sources import Redraw, root_shock
 from jmdp.base.recorded_luck import RecordedLuck
 from jmdp.base.records import Record
 from jmdp.base.settings import cut, real_number, short
@@ -72,11 +73,15 @@ class RunBlocks:
     runs: Mapping[str, Run]
     seed: int
     history: RecordedLuck | None = None
+    redraw: Redraw | None = None  # sources of randomness that are drawn again; None: all are as they are
 
     def root(self, sample: int, usage: Usage | None = None) -> Shock:
         """The shock from which all randomness of a sample derives, with its record if there is a history."""
-        shock = Shock.of_sample(self.seed, sample, usage)
-        return shock if self.history is None else self.history.given_to(shock)
+        return root_shock(self.seed, sample, usage, self.history, self.redraw)
+
+    def redrawn(self, redraw: Redraw, seed: int) -> RunBlocks:
+        """Blocks of samples with another seed, in which some sources are drawn again."""
+        return replace(self, redraw=redraw, seed=seed)
 
     def __call__(self, first: int, count: int, alternatives: tuple[int, ...], paired: bool) -> RunDraws:
         """Samples first … first + count − 1 of some of the designs, with the same randomness if `paired`."""

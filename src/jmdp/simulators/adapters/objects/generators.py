@@ -188,7 +188,9 @@ class KeyedStep:
         self._thing, self.shock = thing, shock
         self._set: list[tuple[Place, Any, Any]] = []  # place, generator, its state if it was seeded in place
         for place, generator in found:
-            own = shock if place.where == keys.first else shock.derived(b"generator", 0, place.where.encode())
+            own = shock.of_source(place.where)
+            if place.where != keys.first:
+                own = own.derived(b"generator", 0, place.where.encode())
             self._set.append((place, *_set(thing, place, generator, own, keys)))
 
     def note_use(self) -> None:
@@ -198,8 +200,9 @@ class KeyedStep:
             return  # nothing would change, and the state of some generators takes long to read
         for entry in self._set:
             if self._moved(*entry):
-                note_use(self.shock)
-                return
+                note_use(shock.of_source(entry[0].where))
+                if type(shock) is Shock:
+                    return
 
     def drew(self) -> bool:
         """Whether numbers were drawn from the generators that were set, even if there are others in their places."""

@@ -1,0 +1,246 @@
+"""`Comparison.explain` and `Comparison.value_of_knowing`: samples in which some sources of randomness are drawn again.
+
+They have random numbers of their own: the samples of the comparison decided when to stop and which gap is asked for.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jmdp.base.arrays import Floats
+from jmdp.base.interval import Estimate
+from jmdp.base.luck import Shock
+from jmdp.base.luck_by_purpose import UNNAMED
+from jmdp.base.luck_sources import Drawn, Redraw
+from jmdp.base.progress import status_bar
+from jmdp.base.settings import cut, short, whole_number
+from jmdp.comparisons.deciding_futures import Futures
+from jmdp.comparisons.explanation import Explanation
+from jmdp.distribute.process_pool import pool_of
+from jmdp.errors import LabelError, SettingsError, UnavailableError
+from jmdp.simulators.rollouts.runs import RunDraws
+from jmdp.statistics.means import FEW, fixed_errors
+from jmdp.statistics.variance_shares import FEWEST, gap_shares
+
+if TYPE_CHECKING:
+    from jmdp.comparisons.comparison import Comparison
+    from jmdp.comparisons.question import Question
+    from jmdp.distribute.pools import Pool
+
+_TIMES, _MOST = 10, 1000
+"""Cost at most, in times of that of the comparison, and samples at most, unless their number is given."""
+
+_SCOUTS, _PILOT = 16, 8
+"""Samples that show which sources there are; at least, and twice as many at most, which of many are the largest."""
+
+_SOURCES, OTHERS = 8, "others"
+"""Sources at most; the smallest of more are one source."""
+
+_FIRST = {"scouts": 0, "pilot": 1 << 20, "main": 1 << 21, "knowing": 1 << 22}
+"""Number of the first sample of each purpose: none is used for two."""
+
+_ROUNDING = 1e-12
+"""Share of the size of returns below which differences are due to rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class SourceDraws:
+    """Returns [n, runs, alternatives] of samples in which sources were drawn again, in other ways in each run."""
+
+    returns: Floats
+    used: set[str]  # sources that were drawn from
+    drawn: list[dict[str, Drawn]]  # what the first run of each sample drew, if that was noted
+
+
+@dataclass(frozen=True, eq=False)
+class SourceBlocks:
+    """Blocks of such samples: a pure function of the numbers of samples and alternatives."""
+
+    work: Any  # blocks of the comparison
+    seed: int
+    measure: int
+    redraws: tuple[Redraw, ...]
+
+    def __call__(self, first: int, count: int, alternatives: tuple[int, ...], paired: bool) -> SourceDraws:
+        """Samples first … first + count − 1 of some alternatives."""
+        values, used, drawn = list[Floats](), set[str](), list[dict[str, Drawn]]()
+        for redraw in self.redraws:
+            own = copy.deepcopy(redraw)  # records what this block uses
+            draws = self.work.redrawn(own, self.seed)(first, count, alternatives, paired)
+            values.append(draws.values[:, :, self.measure] if isinstance(draws, RunDraws) else draws.returns)
+            used |= own.used
+            drawn = drawn or [own.described(i) for i in range(first, first + count)]
+        return SourceDraws(np.stack(values, axis=1), used, drawn)
+
+
+class SourceSampling:
+    """Draws such samples of some alternatives of a comparison, within a budget of runs."""
+
+    def __init__(self, question: Question, c: Comparison, alternatives: tuple[int, ...], pool: Pool) -> None:
+        self._question, self._pool, self._alternatives, self._run = question, pool, alternatives, c.wording.run
+        self._seed = Shock.of_sample(question.settings.seed, 0).derived(b"explain").seed()
+        self._compared, self._seconds = sum(c.counts.values()), 0.0
+        self.runs = 0  # so far
+
+    def left(self, each: int) -> int:
+        """Number of samples of so many runs of each alternative that the budget still allows."""
+        return int((_TIMES * self._compared - self.runs) // (each * len(self._alternatives)))
+
+    def draw(self, purpose: str, samples: int, redraws: Sequence[Redraw]) -> SourceDraws:
+        """Samples in which these sources are drawn again; those so far, from 64 on, if interrupted."""
+        k, first, begun, settings = len(self._alternatives), _FIRST[purpose], time.monotonic(), self._question.settings
+        work = SourceBlocks(self._question.work, self._seed, self._question.measure, tuple(redraws))
+        size = max(1, min(samples, self._question.block_size(k, self._seconds)))
+        places = range(first, first + samples, size)
+        blocks = ((at, min(size, places.stop - at), self._alternatives, True) for at in places)
+        runs, found = samples * len(redraws) * k, list[SourceDraws]()
+        name = f"explain: {samples:,} samples of {len(redraws)} {self._run}s of {k} {self._question.labels.plural}, "
+        name += f"{(self.runs + runs) / self._compared:.2g} × the comparison"
+        with status_bar(name, settings.progress, 0, runs, unit=f"{self._run}s") as report:
+            stream = self._pool.ordered(work, blocks)
+            try:
+                for block in stream:
+                    found.append(block)
+                    report(sum(one.returns.size for one in found), "")
+            except KeyboardInterrupt:
+                if sum(len(one.returns) for one in found) < FEWEST:
+                    raise
+            finally:
+                stream.close()
+        returns = np.concatenate([one.returns for one in found])
+        self.runs += returns.size
+        self._seconds = (time.monotonic() - begun) / returns.size
+        used = {name for one in found for name in one.used}
+        return SourceDraws(returns, used, [drawn for one in found for drawn in one.drawn])
+
+    def sources(self, samples: int | None) -> list[str]:
+        """Names of the sources that a few samples draw from; raise if they have no names."""
+        found = sorted(self.draw("scouts", min(_SCOUTS, samples or _SCOUTS), [Redraw()]).used)
+        if not found:
+            raise UnavailableError("No sample used any randomness, so there is no variance to explain.")
+        if found == [UNNAMED]:
+            raise UnavailableError(
+                f"All randomness of {cut(self._question.described())} is unnamed, so its sources cannot be told apart. "
+                'Name the draws: in a run luck.poisson("demand", day, mean=4), in Simulator.step the same with luck = '
+                "jmdp.Luck(shock), in an ordinary object a generator for each purpose, in functions exogenous="
+                '{"demand": lambda luck: luck.poisson("demand", mean=4)}, in a table sources={"demand": 12, "lead": 3}.'
+            )
+        return found
+
+    def largest(self, sources: list[str]) -> list[str]:
+        """The sources with the largest total shares in a few samples, which are not used again."""
+        count = min(2 * _PILOT, self.left(1 + len(sources)) // 5)
+        if count < _PILOT:
+            raise SettingsError(
+                f"There are {len(sources)} sources, too many for a pilot with a fifth of {_TIMES} times the "
+                'comparison. Continue it first, or use fewer names: luck.exponential("service", customer, mean=3.0) '
+                f'has the source "service" for all customers. Sources: {cut(", ".join(sources))}.'
+            )
+        returns = self.draw("pilot", count, [Redraw(), *[Redraw([name]) for name in sources]]).returns
+        gaps = returns[..., 0] - returns[..., 1]
+        total = ((gaps[:, 1:] - gaps[:, :1]) ** 2).mean(axis=0)
+        return sorted(sources[i] for i in np.argsort(-total, kind="stable")[: _SOURCES - 1])
+
+
+def explained(question: Question, c: Comparison, pair: tuple[int, int], samples: int | None) -> Explanation:
+    """Shares of the variance of the gap between two alternatives by source, the largest total share first."""
+    table = question.table_gap(pair) if samples is None else None
+    more: dict[str, Any] = {"confidence": None, "samples": 0, "runs": 0}
+    if table is not None:
+        names, (numbers, interactions) = list(table.sources), table.shares
+    else:
+        names, (numbers, interactions), more = _sampled(question, c, pair, samples)
+    order = np.argsort(-numbers[:, 1, 0], kind="stable").tolist()
+    return Explanation(
+        first=c.alternatives[pair[0]],
+        second=c.alternatives[pair[1]],
+        sources=tuple(names[i] for i in order),
+        numbers=numbers[order],
+        interactions=Estimate(*interactions.tolist()),
+        seed=c.seed,
+        run=c.wording.run,
+        history=question.history is not None,
+        **more,
+    )
+
+
+def _sampled(
+    question: Question, c: Comparison, pair: tuple[int, int], samples: int | None
+) -> tuple[list[str], tuple[Floats, Floats], dict[str, Any]]:
+    """Names of the sources, their numbers, and other fields of the explanation."""
+    n = None if samples is None else whole_number("samples", samples, 2, 10**9)
+    with pool_of(question.settings.pool) as pool:
+        sampling = SourceSampling(question, c, pair, pool)
+        sources = sampling.sources(n)
+        names = sources if len(sources) <= _SOURCES else sampling.largest(sources)
+        grouped = sorted({*sources} - {*names})
+        n = n or min(sampling.left(3 + len(names)), _MOST)
+        if n < 2:
+            raise SettingsError(
+                "The comparison has too few samples for an explanation at 10 times its cost. Continue it first, or "
+                "give the number of samples: explain(samples=1000)."
+            )
+        rest = Redraw(names, others=True)
+        redraws = [Redraw(notes=True), Redraw(others=True), *[Redraw([name]) for name in names]]
+        draws = sampling.draw("main", n, [*redraws, *[rest] * bool(grouped)])
+        n, returns, late = len(draws.returns), draws.returns, draws.used - {*sources}
+        if late and not grouped:  # sources so rare that the scouts had none of them
+            those = sampling.draw("main", n, [rest]).returns
+            n = len(those)
+            returns = np.concatenate([returns[:n], those], axis=1)
+    gaps = (returns[:, 0, 0] - returns[:, 0, 1]) * c.summary.sign
+    varied = int((np.abs(gaps - np.median(gaps)) > _ROUNDING * np.abs(returns).max()).sum())
+    if varied < min(n, FEW):
+        raise UnavailableError(
+            f"The gap was {np.median(gaps):g} in all but {varied} of {n:,} samples: there is hardly any variance to "
+            "explain. Give more samples: explain(samples=10_000)."
+        )
+    fields = {"confidence": c.confidence, "samples": n, "runs": sampling.runs, "grouped": (*grouped, *sorted(late))}
+    names = [*names, *[OTHERS] * (returns.shape[1] > 2 + len(names))]
+    futures = Futures.of(draws.drawn[:n], gaps)
+    return names, gap_shares(returns, 1 - c.confidence), {**fields, "futures": futures}
+
+
+def value_of_knowing(question: Question, c: Comparison, source: str, samples: int | None) -> Estimate:
+    """E[max_a E(Z_a | source)] − max_a E(Z_a), with an interval; see `Comparison.value_of_knowing`."""
+    most = None if samples is None else whole_number("samples", samples, 2, 10**9)
+    with pool_of(question.settings.pool) as pool:
+        sampling = SourceSampling(question, c, tuple(range(len(c.alternatives))), pool)
+        known = sampling.sources(most)
+        if not isinstance(source, str) or source not in known:
+            raise LabelError(f"There is no source {short(source)}. Sources: {cut(', '.join(known))}.")
+        most = most or sampling.left(1)
+        again = min(round(most**0.4), most // FEWEST)  # runs with the same draws of the source
+        if again < 2:
+            raise SettingsError(
+                f"{most:,} samples are too few for two with each of {FEWEST} draws of the source. Continue the "
+                'comparison first, or give their number: value_of_knowing("demand", samples=10_000).'
+            )
+        redraws = [Redraw([source], others=True, number=j) for j in range(again)]
+        returns = sampling.draw("knowing", most // again, redraws).returns
+    return known_value(c.summary.sign * returns, c.alternatives.index(c.ranked[0]), 1 - c.confidence)
+
+
+def known_value(returns: Floats, leader: int, error: float) -> Estimate:
+    """The value of knowing what is the same in all runs of a sample, from returns [n, runs, alternatives].
+
+    Cross-fitted: for each run, the others choose the alternative. What is chosen so is worse than the best, and the
+    maximum of the means of all runs is better: the interval is from below the first to above the second. Its lower end
+    is relative to the best of all alternatives, its upper end to the one that led in other samples.
+    """
+    total = returns.sum(axis=1, keepdims=True)
+    choices = (total - returns).argmax(axis=2, keepdims=True)
+    chosen = np.take_along_axis(returns, choices, axis=2)[..., 0].mean(axis=1)
+    means = total[:, 0] / returns.shape[1]
+    gained, most = chosen[:, None] - means, means.max(axis=1) - means[:, leader]
+    gained[np.abs(gained) <= _ROUNDING * np.abs(returns).max()] = 0.0
+    low = gained.mean(axis=0) - fixed_errors(gained, error)[0]
+    high = most.mean() + fixed_errors(most[:, None], error)[1][0]
+    value = float(gained.mean(axis=0).min())
+    return Estimate(value, float(low.min()), max(float(high), value))
