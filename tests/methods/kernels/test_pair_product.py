@@ -111,7 +111,7 @@ def test_only_entries_that_are_read_are_stored_above_the_diagonal(size, calls):
     rng = np.random.default_rng(size)
     dense = rng.random((size, size)) * np.tri(size, k=1) * (1 - np.tri(size, k=-4))
     Q, H = csr_array(dense), random_table(rng, size)
-    layout = pair_sweep._layout_of(size, [Q])
+    layout = pair_sweep.layout_of(size, [Q])
     distance = np.arange(size) - np.arange(size)[:, None]
     above = distance > 3 + 1 + 7
     new, _ = product(Q, np.where(above, np.nan, H), calls, layout=layout)

@@ -58,7 +58,7 @@ class PairSweep:
         if self.compiled:
             self.threads.__enter__()
             self._steps = [self._kernel_step(joint) for joint in self.operator.joint_steps]
-            self._layout = _layout(self.operator)
+            self.layout = _layout(self.operator)
         return self
 
     def _kernel_step(self, joint: JointStep) -> PairStep:
@@ -152,7 +152,7 @@ class PairSweep:
             last = i == len(self._steps) - 1
             on_diagonal = diagonal if last and diagonal is not None else np.zeros(0)
             output = PairOutput(new, change, add=i > 0 or source is not None, measure=measure and last)
-            layout = self._layout._replace(same=_same_places(self.operator, H)) if last else self._layout
+            layout = self.layout._replace(same=_same_places(self.operator, H)) if last else self.layout
             parts = self.threads.run(pair_product, (step, H, on_diagonal, layout), (output,))
             worst, self._entry = (max(part) for part in zip(*parts, strict=True))
         return worst
@@ -195,7 +195,7 @@ class PastChanges(Past):
         from jmdp.methods.kernels.changes import add_combination
 
         S = self.sweep.operator.model.shape[0]
-        before, after = (weights, self.changes, self.sweep._layout), self.sweep.operator.mirror
+        before, after = (weights, self.changes, self.sweep.layout), self.sweep.operator.mirror
         self.sweep.threads.run(add_combination, before, (point.reshape(S, S), after))
 
 
@@ -219,10 +219,10 @@ def _layout(operator: PairOperator | MomentOperator) -> PairLayout:
     S, blocks = operator.model.shape[0], operator.blocks
     if blocks is not None:
         return PairLayout.between_blocks(S, blocks.block)
-    return _layout_of(S, [joint.one.step for joint in operator.joint_steps])
+    return layout_of(S, [joint.one.step for joint in operator.joint_steps])
 
 
-def _layout_of(S: int, steps: list[csr_array[np.float64]]) -> PairLayout:
+def layout_of(S: int, steps: list[csr_array[np.float64]]) -> PairLayout:
     """Layout of all pairs of states, for steps with these matrices."""
     # For rows s of a group, entries (s', u) are read with s' a successor of s, and u a successor of the group's states.
     up = down = 0

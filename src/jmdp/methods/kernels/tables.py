@@ -152,6 +152,17 @@ class PairLayout(NamedTuple):
         return int(self.begin[-1]) + 8 * (-(-int(self.reach[-1]) // 8) * 8)
 
 
+class PairWaves(NamedTuple):
+    """Groups of eight rows in waves, and entries (s, s), for `ordered_product`. The first group may have fewer rows."""
+
+    starts: Unsigned  # [waves + 1], the first group of each wave, and the end
+    coupled: Booleans  # [groups], True if a likely step leads from one state of the group to another
+    up: np.uint64  # largest number of states by which a step goes up
+    fixed: Floats  # [S], known terms of (s, s)
+    entry: Unsigned  # [terms, S], the others: row × S + column, row ≤ column
+    weight: Floats  # [terms, S]
+
+
 class PairOutput(NamedTuple):
     """Output of `pair_product`."""
 
