@@ -17,7 +17,7 @@ import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import Enum
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -26,6 +26,15 @@ from jmdp.errors import LabelError, ModelError
 
 Label = int | str
 """A state or action as a user writes it: its index or its name."""
+
+PolicyLike: TypeAlias = Any
+"""A policy of any kind: what `jmdp.as_policy` takes."""
+
+SimulatorLike: TypeAlias = Any
+"""A table, a simulator or an environment: what `jmdp.simulators.as_simulator` takes."""
+
+StartsLike: TypeAlias = Any
+"""Start states: a list of states, a dictionary of their probabilities, or an array of probabilities."""
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
+from jmdp.base.labels import PolicyLike, SimulatorLike
 from jmdp.base.luck import Shock
 from jmdp.base.machine import interruptible
 from jmdp.base.settings import asks_for_seed
@@ -37,8 +38,8 @@ from jmdp.statistics.selection import known_reward_bound
 @interruptible
 @asks_for_seed
 def compare(
-    simulator: Any,
-    policy: Any = None,
+    simulator: SimulatorLike,
+    policy: PolicyLike = None,
     *,
     state: Any = None,
     actions: Sequence[Any] | Mapping[str, Any] | None = None,
@@ -150,7 +151,7 @@ def _refuse_policies(source: Any, policy: Any) -> None:
 
 def action_question(
     source: Any,
-    policy: Any,
+    policy: PolicyLike,
     state: Any,
     actions: Sequence[Any] | Mapping[str, Any] | None,
     discount: float | None,

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from jmdp.base.arrays import Floats
+from jmdp.base.labels import PolicyLike, SimulatorLike, StartsLike
 from jmdp.base.luck import Shock, Usage
 from jmdp.base.machine import interruptible
 from jmdp.base.recorded_luck import RecordedLuck
@@ -53,10 +54,10 @@ _A_BLOCK = 8
 @interruptible
 @asks_for_seed
 def compare_policies(
-    simulator: Any,
-    policies: Mapping[str, Any],
+    simulator: SimulatorLike,
+    policies: Mapping[str, PolicyLike],
     *,
-    starts: Any = None,
+    starts: StartsLike = None,
     seed: int,
     luck: RecordedLuck | None = None,
     discount: float | None = None,
@@ -154,8 +155,8 @@ def compare_policies(
 
 def policy_question(
     source: Any,
-    policies: Mapping[str, Any],
-    starts: Any,
+    policies: Mapping[str, PolicyLike],
+    starts: StartsLike,
     discount: float | None,
     baseline: str | None,
     settings: ComparisonSettings,

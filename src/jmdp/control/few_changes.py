@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from jmdp.base.arrays import Floats, Integers
+from jmdp.base.labels import PolicyLike, StartsLike
 from jmdp.base.machine import interruptible
 from jmdp.base.settings import number, whole_number
 from jmdp.control import shadow_kernel as kernel
 from jmdp.control.frontier import Answered, statistics_row
 from jmdp.control.shadow import Problem, Statistics
+from jmdp.models.coupling import Coupling
 from jmdp.results.text import shown
 
 if TYPE_CHECKING:
@@ -84,13 +86,13 @@ class FewChanges(Answered):
 @interruptible
 def few_changes(
     model: TabularJMDP,
-    incumbent: Any,
-    coupling: Any = None,
+    incumbent: PolicyLike,
+    coupling: Coupling | None = None,
     *,
     horizon: int,
     terminal_value: Any = None,
     discount: float | None = None,
-    starts: Any,
+    starts: StartsLike,
     k: int = 3,
     max_shortfall: float | None = None,
     tie_tolerance: float | None = None,

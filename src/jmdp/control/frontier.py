@@ -17,12 +17,14 @@ import numpy as np
 
 from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate
+from jmdp.base.labels import PolicyLike, StartsLike
 from jmdp.base.machine import cores, interruptible
 from jmdp.base.rounding import share_of_cases
 from jmdp.base.settings import choice, listed, number, real_number, short
 from jmdp.control.search import Point, Risk, Search, bound
 from jmdp.control.shadow import Problem, Statistics
 from jmdp.errors import SettingsError, UnavailableError
+from jmdp.models.coupling import Coupling
 from jmdp.results.result import Tabulated, figure
 from jmdp.results.text import indented, lines, paragraphs, shown
 
@@ -166,13 +168,13 @@ _COIN = 0.55
 @interruptible
 def frontier(
     model: TabularJMDP,
-    incumbent: Any,
-    coupling: Any = None,
+    incumbent: PolicyLike,
+    coupling: Coupling | None = None,
     *,
     horizon: int,
     terminal_value: Any = None,
     discount: float | None = None,
-    starts: Any,
+    starts: StartsLike,
     objective: str = "shortfall",
     weights: Sequence[float] | None = None,
     tie_tolerance: float | None = None,

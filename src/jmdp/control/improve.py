@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from jmdp.base.interval import Estimate
+from jmdp.base.labels import PolicyLike, StartsLike
 from jmdp.base.machine import interruptible
 from jmdp.base.rounding import share_of_cases
 from jmdp.base.settings import number
@@ -14,6 +15,7 @@ from jmdp.control.policy import ShadowPolicy, check_observed
 from jmdp.control.search import OPTIMUM, Search
 from jmdp.control.shadow import Problem, Statistics
 from jmdp.errors import SettingsError
+from jmdp.models.coupling import Coupling
 from jmdp.results.text import shown
 
 if TYPE_CHECKING:
@@ -56,13 +58,13 @@ class Improvement(Answered):
 @interruptible
 def improve(
     model: TabularJMDP,
-    incumbent: Any,
-    coupling: Any = None,
+    incumbent: PolicyLike,
+    coupling: Coupling | None = None,
     *,
     horizon: int,
     terminal_value: Any = None,
     discount: float | None = None,
-    starts: Any,
+    starts: StartsLike,
     max_shortfall: float | None = None,
     max_chance: float | None = None,
     observed: str = "state",

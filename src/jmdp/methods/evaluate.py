@@ -9,7 +9,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from jmdp.base.arrays import Floats
-from jmdp.base.labels import Labels
+from jmdp.base.labels import Labels, PolicyLike, SimulatorLike, StartsLike
 from jmdp.base.machine import interruptible
 from jmdp.base.settings import boolean_value
 from jmdp.errors import CouplingError, ModelError, NotConvergedError, PolicyError, SettingsError
@@ -36,12 +36,12 @@ Answer = TypeVar("Answer")
 
 @overload
 def evaluate(
-    model: Any,
-    policy: Any,
+    model: SimulatorLike,
+    policy: PolicyLike,
     coupling: Coupling,
     *,
     discount: float | None = ...,
-    starts: Any = ...,
+    starts: StartsLike = ...,
     horizon: int | None = ...,
     terminal_value: Any = ...,
     throw: bool = ...,
@@ -51,13 +51,13 @@ def evaluate(
 
 @overload
 def evaluate(
-    model: Any,
-    policy: Any,
+    model: SimulatorLike,
+    policy: PolicyLike,
     coupling: Coupling,
     method: Method[Answer],
     *,
     discount: float | None = ...,
-    starts: Any = ...,
+    starts: StartsLike = ...,
     horizon: int | None = ...,
     terminal_value: Any = ...,
     throw: bool = ...,
@@ -67,13 +67,13 @@ def evaluate(
 
 @interruptible
 def evaluate(
-    model: Any,
-    policy: Any,
+    model: SimulatorLike,
+    policy: PolicyLike,
     coupling: Coupling | None = None,
     method: Method[Any] = ExactPairs(),
     *,
     discount: float | None = None,
-    starts: Any = None,
+    starts: StartsLike = None,
     horizon: int | None = None,
     terminal_value: Any = None,
     throw: bool = True,
@@ -189,7 +189,7 @@ def _asked(
 
 
 def _answer(
-    model: Any, policy: Any, coupling: Coupling, method: Method[Any], discount: float | None, progress: bool
+    model: SimulatorLike, policy: Any, coupling: Coupling, method: Method[Any], discount: float | None, progress: bool
 ) -> Any:
     """Check that model, policy and coupling are compatible, and run the method on this kind of model."""
     if isinstance(model, Simulator):
@@ -220,7 +220,7 @@ def check_lazy_policy(policy: Any) -> None:
 
 
 def _of_policies(
-    model: Any,
+    model: SimulatorLike,
     policies: Mapping[str, Any],
     coupling: Coupling,
     method: Method[Any],

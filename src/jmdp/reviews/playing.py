@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from jmdp.base.labels import PolicyLike, SimulatorLike, StartsLike
 from jmdp.base.machine import interruptible
 from jmdp.base.recorded_luck import RecordedLuck
 from jmdp.base.settings import asks_for_seed, boolean_value, listed, number, short, whole_number
@@ -36,11 +37,11 @@ from jmdp.simulators.starts import Starts
 @interruptible
 @asks_for_seed
 def review(
-    simulator: Any,
-    policy: Any,
+    simulator: SimulatorLike,
+    policy: PolicyLike,
     *,
     seed: int,
-    reference: Any = None,
+    reference: PolicyLike = None,
     played: Sequence[Any] | None = None,
     luck: RecordedLuck | None = None,
     others: Mapping[str, Any] | None = None,
@@ -48,7 +49,7 @@ def review(
     tolerance: float = 0.0,
     episode: int = 0,
     episodes: int | Sequence[int] | None = None,
-    starts: Any = None,
+    starts: StartsLike = None,
     steps: range | None = None,
     actions: Any = None,
     method: RolloutValues | LookaheadValues | None = None,
@@ -182,10 +183,10 @@ def _steps(steps: Any) -> range | None:
 
 def _question(
     source: Any,
-    policy: Any,
-    reference: Any,
+    policy: PolicyLike,
+    reference: PolicyLike,
     played: Any,
-    starts: Any,
+    starts: StartsLike,
     actions: Any,
     discount: float | None,
     settings: ReviewSettings,

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jmdp.base import on_first_use
-from jmdp.base.labels import Labels
+from jmdp.base.labels import Labels, SimulatorLike
 from jmdp.base.settings import short
 from jmdp.errors import SimulatorError
 from jmdp.models.tabular import TabularJMDP
@@ -67,7 +67,7 @@ def is_gymnax(source: Any) -> bool:
     return hasattr(source[0] if isinstance(source, tuple) and len(source) == 2 else source, "step_env")
 
 
-def as_simulator(source: Any) -> Simulator:
+def as_simulator(source: SimulatorLike) -> Simulator:
     """Convert a table, a Gymnasium environment, a gymnax environment or a `Recipe` to a simulator."""
     if isinstance(source, Recipe):
         return source.simulator(as_simulator)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from jmdp.base.labels import PolicyLike, SimulatorLike
 from jmdp.base.luck import Shock
 from jmdp.base.settings import asks_for_seed, whole_number
 from jmdp.errors import SimulatorError
@@ -19,7 +20,7 @@ _FRUITLESS = 1000
 
 
 @asks_for_seed
-def visited_states(simulator: Any, policy: Any, *, seed: int, count: int, every: int = 1) -> list[Any]:
+def visited_states(simulator: SimulatorLike, policy: PolicyLike, *, seed: int, count: int, every: int = 1) -> list[Any]:
     """States that a policy visits: every `every`-th state of as many episodes as are needed for `count` states.
 
     States 0, `every`, 2·`every`, … of each episode are taken, in the order in which they are visited; state 0 is the

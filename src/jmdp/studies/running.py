@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from jmdp.base.labels import PolicyLike, SimulatorLike
 from jmdp.base.machine import interruptible
 from jmdp.base.settings import asks_for_seed, boolean_value, cut, number, short, whole_number
 from jmdp.comparisons.compare import ActionQuestion, action_question
@@ -35,8 +36,8 @@ from jmdp.studies.work import CertifiedWork, SimulatedWork, Work
 @interruptible
 @asks_for_seed
 def study(
-    simulator: Any,
-    policy: Any,
+    simulator: SimulatorLike,
+    policy: PolicyLike,
     states: Any = None,
     actions: Sequence[Any] | Mapping[str, Any] | None = None,
     *,
@@ -166,8 +167,8 @@ def _path(path: Any) -> Path:
 
 
 def _simulated(
-    simulator: Any,
-    policy: Any,
+    simulator: SimulatorLike,
+    policy: PolicyLike,
     points: Points,
     actions: Any,
     coupling: Coupling | None,
@@ -205,7 +206,7 @@ def _simulated(
 
 def _certified(
     model: LazyJMDP,
-    policy: Any,
+    policy: PolicyLike,
     points: Points,
     coupling: Coupling | None,
     discount: float | None,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from jmdp.base.labels import SimulatorLike
 from jmdp.base.machine import interruptible
 from jmdp.base.settings import whole_number
 from jmdp.errors import SimulatorError
@@ -26,7 +27,7 @@ _STEPS_A_VISIT = 8
 
 @interruptible
 def check_simulator(
-    simulator: Any, state: Any = None, *, actions: Sequence[Any] | None = None, seed: int = 0, steps: int = 50
+    simulator: SimulatorLike, state: Any = None, *, actions: Sequence[Any] | None = None, seed: int = 0, steps: int = 50
 ) -> Findings:
     """Search for faults that make comparisons under shared randomness wrong, along rollouts of random actions.
 

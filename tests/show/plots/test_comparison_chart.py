@@ -286,3 +286,13 @@ def test_beside_a_baseline_to_the_right_is_better():
     assert left.get_title("left") == "gain over never"
     assert right.get_title("left") == "how often each does better than never"
     assert right.patches[0].get_width() == pytest.approx(float(found.superiority("base_stock", "never")))
+
+
+def test_with_a_margin_the_verdict_is_about_the_margin():
+    old, more = np.random.default_rng(0).normal(size=(2, 200))
+    scores = {"old": old, "new": old + 0.1 * more, "bad": old - 3 + 0.1 * more}
+    found = jmdp.compare_scores(
+        {name: list(values) for name, values in scores.items()}, pair="position", baseline="old", margin=1
+    )
+    title = " ".join(found.plot().get_suptitle().split())
+    assert title == "Beside old, margin 1: new is not worse, bad is worse"

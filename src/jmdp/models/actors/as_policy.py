@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from jmdp.base.arrays import Floats, refuse_large
-from jmdp.base.labels import Labels
+from jmdp.base.labels import Labels, PolicyLike
 from jmdp.base.luck import Shock
 from jmdp.base.settings import boolean_value, short
 from jmdp.errors import PolicyError, SettingsError
@@ -34,7 +34,7 @@ from jmdp.models.tabular import TabularJMDP
 
 
 def as_policy(
-    policy: Any,
+    policy: PolicyLike,
     actions: Labels | None,
     *,
     logits: bool | None = None,

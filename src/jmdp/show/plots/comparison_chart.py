@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jmdp.base.interval import Estimate
+from jmdp.base.interval import Estimate, Verdict
 from jmdp.base.rounding import significant, supported, typeset, whole_percent
 from jmdp.comparisons.answer import is_unknown
 from jmdp.comparisons.comparison import Comparison
@@ -118,6 +118,10 @@ def plain(name: str, most: int = _LONGEST) -> str:
 def verdict(c: Comparison, labelled: list[str], gaps: list[float], sure: list[bool]) -> str:
     """The answer in one sentence. `labelled` starts with the leader or baseline; gaps are those of the others."""
     leader, others = labelled[0], labelled[1:]
+    if c.margin is not None:
+        found = [c.not_worse(c.margin, name).verdict for name in c.ranked if name != c.reference]
+        said = [f"{name} {_WITHIN[verdict]}" for name, verdict in zip(others, found, strict=True)]
+        return f"Beside {leader}, margin {c.margin}: {', '.join(said)}"
     if has_baseline(c):
         return _beside_baseline(leader, others, gaps, sure)
     if c.best is not None:
@@ -129,6 +133,9 @@ def verdict(c: Comparison, labelled: list[str], gaps: list[float], sure: list[bo
     near = [name for name, known in zip(others, sure, strict=True) if not known]
     which = near[0] if len(near) == 1 else f"{len(near)} of the {len(others)} others"
     return f"Not decided: {leader} leads, but {which} may be as good"
+
+
+_WITHIN = {Verdict.YES: "is not worse", Verdict.NO: "is worse", Verdict.UNKNOWN: "may be worse"}
 
 
 def _beside_baseline(baseline: str, others: list[str], gaps: list[float], sure: list[bool]) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from jmdp.base import arrays
 from jmdp.base.arrays import Floats
-from jmdp.base.labels import is_unicode
+from jmdp.base.labels import SimulatorLike, StartsLike, is_unicode
 from jmdp.base.machine import interruptible
 from jmdp.base.progress import count_bar
 from jmdp.base.rounding import at_most, counted
@@ -94,8 +94,8 @@ class Tabulation:
 
 @interruptible
 def tabulate(
-    simulator: Any,
-    starts: Any = None,
+    simulator: SimulatorLike,
+    starts: StartsLike = None,
     *,
     discount: float | None = None,
     samples: int = 1000,
