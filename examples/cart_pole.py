@@ -1,10 +1,12 @@
-"""CartPole: only the policy is random, and its random numbers can be shared too."""
+"""Which does a controller need more: the angle of the pole, or how fast it turns?"""
 
 import gymnasium
 
 import jmdp
 
 env = gymnasium.make("CartPole-v1")
-env.reset(seed=0)
-shared = jmdp.Synchronous(policy_luck="shared")
-print(jmdp.compare(env, policy="uniform", discount=0.95, seed=0, coupling=shared))
+rules = {
+    "by the angle": lambda seen: int(seen[2] > 0),
+    "by its speed": lambda seen: int(seen[3] > 0),
+}
+print(jmdp.compare_policies(env, rules, discount=1.0, seed=0))

@@ -1,4 +1,4 @@
-"""Run one example and save a chart of its last printed result: ``python examples/drawing.py SCRIPT FILE.svg``."""
+"""Run one example and save a chart of its last printed result: ``python -m examples.drawing SCRIPT FILE.svg``."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ if __name__ == "__main__":
     from matplotlib import rc_context
 
     import jmdp
+    from benchmarks.provenance import record
 
     drawn = [value.plot() if hasattr(value, "plot") else jmdp.plots.calibration_scatter(value.calibration)
              for value in printed[-1:]]  # fmt: skip
@@ -33,3 +34,4 @@ if __name__ == "__main__":
         out.parent.mkdir(exist_ok=True)
         with rc_context({"svg.hashsalt": "jmdp"}):  # equal figures are equal files
             figure.savefig(out, metadata={"Date": None})
+        record(out, seeds="0", sources=[Path(script)])

@@ -1,12 +1,12 @@
-"""Your own simulator in thirty lines: a shop in which every order quantity faces the same customers."""
+"""A bakery bakes tonight for tomorrow, and every order meets the same customers: how many loaves?"""
 
 import numpy as np
 
 import jmdp
 
 
-class Shop(jmdp.simulators.Simulator):
-    """Order every evening, sell every day. Goods that are not sold by the third day are thrown away."""
+class Bakery(jmdp.simulators.Simulator):
+    """Order every evening, sell every day. Loaves that are not sold by the third day are thrown away."""
 
     actions = jmdp.simulators.action_labels([f"order {n}" for n in range(0, 10, 3)])
 
@@ -19,7 +19,7 @@ class Shop(jmdp.simulators.Simulator):
         delivered = 3 * self.actions.index(action)
         stock = [old, fresh, tomorrow + (0 if late else delivered)]
         sold = 0
-        for i in range(3):  # oldest goods first
+        for i in range(3):  # oldest loaves first
             taken = min(stock[i], customers - sold)
             stock[i] -= taken
             sold += taken
@@ -33,9 +33,9 @@ class Shop(jmdp.simulators.Simulator):
 
 
 def policy(state):
-    """Order up to a stock of twelve."""
+    """Order up to a stock of twelve, from the second evening on."""
     return int(np.clip((12 - sum(state)) // 3, 0, 3))
 
 
-print(jmdp.testing.check_simulator(Shop()))
-print(jmdp.compare(Shop(), policy=policy, discount=0.95, seed=0))
+print(jmdp.testing.check_simulator(Bakery()))
+print(jmdp.compare(Bakery(), policy=policy, discount=0.95, seed=0))

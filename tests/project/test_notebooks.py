@@ -86,9 +86,9 @@ def test_a_package_that_is_not_known_is_named(tmp_path):
 
 
 def test_every_tutorial_is_in_the_index():
-    """The build adds a link to the notebook to each row."""
+    """The build adds a link to the notebook to each card."""
     index = (DOCS / "tutorials/index.md").read_text()
-    assert [page.name for page in PAGES if f"]({page.name}) |" not in index] == []
+    assert [page.name for page in PAGES if f"]({page.name})**\n" not in index] == []
 
 
 def test_files_are_the_same_each_time(tmp_path):
@@ -103,4 +103,56 @@ def test_the_gallery_is_what_its_program_writes():
     printed = gallery.outputs(page)
     assert page == gallery.written(printed)
     assert list(printed) == gallery.ORDER
-    assert len(re.findall(r"^:::\{container\} entry\n!\[\]\(", page, re.M)) == len(gallery.ORDER)
+    assert len(re.findall(r"^:::\{container\} entry\n!\[\w", page, re.M)) == len(gallery.ORDER)
+    pictures = [(gallery.PICTURES / f"{name}.png").read_bytes() for name in gallery.ORDER]
+    assert len(set(pictures)) == len(pictures)
+    assert max(map(len, pictures)) < 100_000
+
+
+def test_the_gallery_decides():
+    """Every comparison has an answer; only networks, which state a calibration, have none."""
+    from examples import __main__ as gallery
+
+    printed = gallery.outputs(gallery.PAGE.read_text(encoding="utf-8"))
+    compared = {name: output for name, output in printed.items() if not name.startswith("learned")}
+    assert len(compared) == 15
+    assert [name for name, output in compared.items() if not gallery.answer(output)] == []
+    assert [name for name, output in compared.items() if "undecided" in output or "seed 0" not in output] == []
+
+
+def test_names_in_pages_become_links():
+    site_parts = pytest.importorskip("site_parts")
+
+    class Entry:
+        docname, node_id = "api/verbs", "jmdp.compare"
+
+        def __init__(self, objtype):
+            self.objtype = objtype
+
+    kinds = {"jmdp.compare": "function", "jmdp.results": "module", "jmdp.results.Gap": "class", "jmdp": "module"}
+    names = site_parts.Names({name: Entry(kind) for name, kind in kinds.items()})
+    for words in ("compare", "compare(…)", "jmdp.compare", "jmdp.results", "Gap", "jmdp.compare(env, policy=f())"):
+        assert names.place(words) == ("api/verbs", "jmdp.compare"), words
+    for words in ("results", "jmdp", "compare actions", "gap", "jmdp compare", "comparers", "Gap.mean"):
+        assert names.place(words) is None, words
+    code = '<code class="docutils literal notranslate"><span class="pre">compare</span></code>'
+    call = '<span class="n">jmdp</span><span class="o">.</span><span class="n">compare</span>'
+    more = '<span class="o">.</span><span class="n">name</span>'
+    body = f"<h2>{code}</h2><p>{code}<a href='x'>{code}</a></p><pre>{call}{more}</pre>"
+    link = '<a class="name" href="api/verbs.html#jmdp.compare">'
+    made = site_parts.linked(body, names, "index", lambda page: f"{page}.html")
+    assert made == f"<h2>{code}</h2><p>{link}{code}</a><a href='x'>{code}</a></p><pre>{link}{call}</a>{more}</pre>"
+
+
+def test_tables_and_printed_sentences_fit_phones():
+    site_parts = pytest.importorskip("site_parts")
+    head = '<thead><tr class="row-odd"><th class="head">one</th><th class="head"><p>two</p></th></tr></thead>'
+    made = site_parts.with_columns(
+        f'<table class="table">{head}<tbody><tr><td>1</td><td>2</td></tr><tr><td>3</td></tr></tbody></table>'
+    )
+    assert re.findall(r'<td data-column="(\w*)">(\d)', made) == [("one", "1"), ("two", "2"), ("one", "3")]
+    block = '<div class="highlight-text notranslate"><div class="highlight"><pre>{}</pre></div></div>'
+    said, table = (
+        site_parts.with_words(block.format(text)) for text in ("a long sentence", "policy  mean\nold        3")
+    )
+    assert ("words" in said, "words" in table) == (True, False)
