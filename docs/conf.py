@@ -16,6 +16,7 @@ from sphinx.util.logging import getLogger
 import jmdp
 
 sys.path.insert(0, str(Path(__file__).parent))
+import site_parts
 import write_notebooks
 
 project = "jmdp"
@@ -41,7 +42,8 @@ default_role = "py:obj"
 autodoc_default_options = {"members": True}
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
-autodoc_type_aliases = {name: name for name in ("Booleans", "Floats", "Integers", "Label")}
+TYPES = ("Booleans", "Floats", "Integers", "Label", "PolicyLike", "SimulatorLike", "StartsLike")
+autodoc_type_aliases = {name: name for name in TYPES}
 parser.comment_re = re.compile(
     r"^(?:#|\s*#:) ?((?!noqa|type:|fmt:).*)\r?\n?$"
 )  # ``mean: Floats  # [S, A]`` explains a field
@@ -54,7 +56,7 @@ nitpick_ignore_regex = [("py:obj", r"jmdp\.(methods|kernels)\..*")]  # where to 
 
 html_theme = "pydata_sphinx_theme"
 html_title = "jmdp"
-html_static_path = ["_static"]
+html_static_path = ["_static", "images/same_gusts.svg", "images/same_gusts_still.svg"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
@@ -119,6 +121,44 @@ def _long_names(app, name, template, context, doctree):
         context["body"] = re.sub(long, lambda found: re.sub(r"([/_]+)", r"\1<wbr>", found[0]), context["body"])
 
 
+_names = []  # the public ones, when the first page is written
+_pages = {}  # title and first words of each
+
+
+def _finish_page(app, name, template, context, doctree):
+    """Names lead to the reference, tables fit phones, and each page is also plain text."""
+    if doctree is None:
+        return
+    if not _names:
+        _names.append(site_parts.Names(app.env.domaindata["py"]["objects"]))
+    body = site_parts.linked(context["body"], _names[0], name, app.builder.get_target_uri)
+    text = site_parts.text_of(doctree, app.builder)
+    site_parts.write_text(Path(app.outdir) / f"{name}.txt", text)
+    _pages[name] = app.env.titles[name].astext(), site_parts.first_words(doctree)
+    here = f'<p class="as-text"><a href="{name.rpartition("/")[2]}.txt">This page as plain text</a></p>'
+    context["body"] = site_parts.with_words(site_parts.with_columns(body)) + here
+
+
+def _list_pages(app, error):
+    """llms.txt, in the order of the navigation."""
+    if error is None and app.builder.format == "html":
+        for name, title in app.env.titles.items():  # pages that this build did not write again
+            _pages.setdefault(name, (title.astext(), ""))
+        below = {top: [top, *app.env.toctree_includes.get(top, [])] for top in app.env.toctree_includes["index"]}
+        sections = {_pages[top][0]: pages for top, pages in below.items()}
+        site_parts.write_text(Path(app.outdir) / "llms.txt", site_parts.llms(_pages, sections))
+
+
+def _lists(app, name, source):
+    """The table of all names on the first page of the reference, and how-to pages that are not listed."""
+    if name == "api/index":
+        source[0] = source[0].replace("% all names", site_parts.names_table())
+    if name == "guides":
+        pages = [f"howto/{page.stem}" for page in sorted((Path(__file__).parent / "howto").glob("*.md"))]
+        listed = source[0].splitlines()
+        source[0] = source[0].replace("% all others", "\n".join(page for page in pages if page not in listed))
+
+
 def _write_notebooks(app):
     """Tutorials as notebooks, beside their pages."""
     if app.builder.format == "html":
@@ -126,13 +166,13 @@ def _write_notebooks(app):
 
 
 def _link_notebooks(app, name, source):
-    """Links to them, under the title of a tutorial and in the list of all; the sources can be read without."""
+    """Links to them, under the title of a tutorial and on its card; the sources can be read without."""
     tutorials = [page.stem for page in write_notebooks.TUTORIALS]
     link = '<a href="{}.ipynb" download>{}</a>'
     if name == "tutorials/index":
         for tutorial in tutorials:
-            cell = f"({tutorial}.md) |"
-            source[0] = source[0].replace(cell, f"{cell[:-2]}<br>{link.format(tutorial, 'notebook')} |")
+            title = f"({tutorial}.md)**\n"
+            source[0] = source[0].replace(title, f"{title}\n{link.format(tutorial, 'notebook')}\n")
     elif name.removeprefix("tutorials/") in tutorials:
         under = rf"\1\n{link.format(name.removeprefix('tutorials/'), 'Download this tutorial as a notebook')}\n"
         source[0] = re.sub(r"^(# .*\n)", under, source[0], count=1, flags=re.MULTILINE)
@@ -141,7 +181,10 @@ def _link_notebooks(app, name, source):
 def setup(app):
     """What settings cannot say."""
     app.connect("builder-inited", _write_notebooks)
+    app.connect("html-page-context", _finish_page)
     app.connect("html-page-context", _long_names)
+    app.connect("build-finished", _list_pages)
+    app.connect("source-read", _lists)
     app.connect("source-read", _link_notebooks)
     app.add_html_math_renderer("mathml", inline_renderers=_mathml(block=False), block_renderers=_mathml(block=True))
     app.connect("missing-reference", _plain)

@@ -24,7 +24,7 @@ PACKAGES = {
     "simpy": '"simpy>=4.1"',
     "stable_baselines3": '"stable-baselines3>=2.4"',
 }
-INCLUDED = {"csv", "pandas", "gymnasium", "itertools", "jmdp", "numpy", "scipy", "textwrap"}
+INCLUDED = {"benchmarks", "csv", "pandas", "gymnasium", "itertools", "jmdp", "numpy", "scipy", "textwrap"}
 """Modules that come with Python, jmdp and its extras."""
 
 

@@ -58,12 +58,14 @@ class Page(HTMLParser):
 
     def __init__(self, path):
         super().__init__()
-        self.anchors, self.links, self.loads = set(), [], []
+        self.anchors, self.links, self.loads, self.bare = set(), [], [], []
         self.feed(path.read_text())
 
     def handle_starttag(self, tag, attrs):
         given = dict(attrs)
         self.anchors |= {given[name] for name in ("id", "name") if given.get(name)}
+        if tag == "img" and not (given.get("alt") or "").strip():
+            self.bare.append(given.get("src"))
         if tag == "a" and given.get("href"):
             self.links.append(given["href"])
         elif tag in ("img", "script", "iframe", "source", "video", "audio", "embed") and given.get("src"):
@@ -140,6 +142,33 @@ def check_site(site):
     check_every_image_script_and_style_is_there(pages)
     check_nothing_is_loaded_from_elsewhere(site, pages)
     check_fields_are_explained_by_the_comments_beside_them(site)
+    check_names_lead_to_the_reference(site)
+    check_every_page_is_plain_text_too(site, pages)
+    check_every_picture_has_a_text(pages)
+
+
+def check_names_lead_to_the_reference(site):
+    """In text and in code; and the reference lists all of them."""
+    front = (site / "index.html").read_text()
+    assert 'href="api/verbs.html#jmdp.compare_policies"><code' in front
+    assert re.search(r'href="api/verbs.html#jmdp.evaluate"><span class="n">jmdp</span>', front)
+    listed = (site / "api/index.html").read_text()
+    assert [name for name in jmdp.__all__ if not re.search(rf">(jmdp\.)?{name}</span></code></a>", listed)] == []
+
+
+def check_every_page_is_plain_text_too(site, pages):
+    sources = [path for path in DOCS.rglob("*.md") if "_build" not in path.parts]
+    listed = (site / "llms.txt").read_text()
+    for source in sources:
+        page = source.relative_to(DOCS).with_suffix(".txt")
+        text = (site / page).read_text()
+        assert len(text) > 150, page
+        assert "<div" not in text, page
+        assert f"stable/{page})" in listed or page.name == "index.txt", page
+
+
+def check_every_picture_has_a_text(pages):
+    assert [f"{path.name}: {picture}" for path, page in pages.items() for picture in page.bare] == []
 
 
 def test_every_public_name_has_a_docstring():
