@@ -45,6 +45,15 @@ def test_rows_are_read_by_period() -> None:
     assert one.uniform("other") == jmdp.Luck(jmdp.Shock.of_sample(0, 0)).uniform("other")  # what is drawn stays drawn
 
 
+def test_all_periods_at_once() -> None:
+    one = luck(HISTORY.resampled(4), 2)
+    assert one.recorded("demand", one.periods).tolist() == [row + 100 for row in rows(HISTORY.resampled(4), 2)]
+    with pytest.raises(SettingsError, match="'demand' of period 2025-01-06 after a request for period 2025-02-02"):
+        one.recorded("demand", one.periods)
+    with pytest.raises(SettingsError, match="'price' was not recorded"):
+        one.recorded("price", one.periods)
+
+
 def test_integer_periods_are_labels() -> None:
     history = jmdp.RecordedLuck({"week": [5, 6, 7], "demand": [1.5, 2, 3]}, period="week")
     assert luck(history).recorded("demand", 5) == 1.5

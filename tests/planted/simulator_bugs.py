@@ -25,6 +25,10 @@ POOLS = "distribute/test_pools.py::"
 RAY = "distribute/test_ray_pool.py::"
 INTERRUPTED = "base/test_ctrl_c.py::"
 CACHE = "base/test_numba_cache.py::"
+RECORDED = "base/test_recorded_luck.py::"
+HISTORIES = "comparisons/test_histories.py::"
+OF_STEPS = "comparisons/test_histories_of_steps.py::"
+MONTHS = "reviews/test_recorded_reviews.py::"
 
 BUGS = [
     # Randomness by purpose.
@@ -237,4 +241,44 @@ BUGS = [
         CACHE + "test_damaged_files_are_not_used[*.nbc-damages3]"),
     Bug("compiled code of another version of a kernel is used", "_folders", instead("_sources()", "b''"),
         CACHE + "test_what_code_depends_on_is_in_the_name[another kernel]"),
+    # Recorded luck.
+    Bug("rows are read in any order", "Record.value", never("at - before not in (0, 1)"),
+        RECORDED + "test_an_index_that_goes_back_is_refused"),
+    Bug("a run may leave out periods", "Record.finish", never("last + 1 < len(self._periods)"),
+        HISTORIES + "test_refused_runs"),
+    Bug("a step reads the row that it asks for", "Row.value", never("period is not None"),
+        OF_STEPS + "test_an_index_that_depends_on_the_design_is_refused"),
+    Bug("many shocks of one step have no row", "StepShocks._distinct", never("recorded is not None"),
+        RECORDED + "test_a_step_reads_the_row_of_its_period"),
+    Bug("a shock that is sent away loses its row", "Shock.__reduce__", instead("self.recorded is None", "True"),
+        RECORDED + "test_shocks_of_steps_keep_their_row"),
+    Bug("a Saturday takes the place of a Monday", "RecordedLuck._starts",
+        instead("starts % self.season == phase", "starts >= 0"),
+        RECORDED + "test_a_resampled_history_has_whole_blocks_of_the_right_weekday"),
+    Bug("the end of a history shifts the weekday", "RecordedLuck._wrapped",
+        instead("len(source) - len(source) % self.season", "len(source)"),
+        RECORDED + "test_a_history_that_is_no_whole_number_of_seasons_keeps_the_phase"),
+    Bug("expectations know the reviewed periods", "RecordedLuck.outside",
+        instead("starts[~inside.any(axis=1)]", "starts"), RECORDED + "test_a_part_and_what_lies_outside"),
+    Bug("blocks of a review are as long as the reviewed periods depend", "of_history",
+        instead("np.delete(np.arange(len(whole)), history.span)", "np.arange(len(whole))"),
+        MONTHS + "test_expectations_are_not_hindsight"),
+    Bug("rollouts of a review begin with the first weekday", "Reference.history",
+        instead("self.outside.later(point.t)", "self.outside"),
+        MONTHS + "test_expectations_are_over_the_same_weekdays_of_other_periods"),
+    Bug("any deviation from recorded states is accepted", "compared_states", never("not off <= tolerance"),
+        MONTHS + "test_recorded_states"),
+    Bug("the interval shrinks with the number of resampled histories", "history_radius",
+        instead("math.sqrt(n + 1)", "1.0"), HISTORIES + "test_the_interval_is_that_of_one_history"),
+    Bug("what blocks cut at their ends is forgotten", "_of_gaps", instead("1 / math.sqrt(left)", "1.0"),
+        HISTORIES + "test_the_interval_is_that_of_one_history"),
+    Bug("means have the intervals of gaps", "SampleSummary._of_means", result("errors"),
+        HISTORIES + "test_the_interval_is_that_of_one_history"),
+    Bug("short histories have intervals", "Dependence.lacks", result("''"),
+        HISTORIES + "test_a_short_history_gives_no_interval"),
+    Bug("the season is part of the dependence", "Dependence.of",
+        instead("np.arange(len(values)) % season", "0 * np.arange(len(values))"),
+        "statistics/test_history.py::test_a_season_is_no_dependence"),
+    Bug("all days hide demand", "HistoryUse.of", instead("values[censored]", "values"),
+        HISTORIES + "test_one_history_is_exact"),
 ]  # fmt: skip

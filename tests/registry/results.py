@@ -181,6 +181,23 @@ def kinds(case: Case) -> dict[str, Callable[[], Any]]:
             trained(case), levels=["seed", "episode"], crossed=["episode"], own=["seed"]
         ),
         "comparison compare_runs, one number": lambda: jmdp.compare_runs(case.single_runs, minimize=True, **fixed),
+        "comparison compare_runs in a history": lambda: jmdp.compare_runs(
+            {first: lambda luck: sold(luck, 4), case.names[1]: lambda luck: sold(luck, 6)},
+            luck=history(case).resampled(),
+            **fixed,
+        ),
+        "review of recorded days": lambda: jmdp.review(
+            store(case),
+            up,
+            luck=history(case).part(20, 27),
+            played=[0, 1] * 3,
+            others={first: down},
+            recorded=[0.0] * 6,
+            tolerance=100.0,
+            method=jmdp.reviews.RolloutValues(4),
+            seed=seed,
+            progress=False,
+        ),
         "review": lambda: jmdp.review(walk, up, method=jmdp.reviews.RolloutValues(2 + seed % 38), **steps),
         "review of a table": lambda: jmdp.review(model, p, starts=[0], reference=[0] * 4, **steps),
         "reviews": lambda: jmdp.review(walk, down, episodes=6, **steps),
@@ -202,6 +219,7 @@ PAGES = (
     *(
         "comparison compare_runs, one number",
         "comparison compare_runs",
+        "comparison compare_runs in a history",
         "comparison compare_scores",
         "calibration",
         "learned",
@@ -229,6 +247,32 @@ def folder() -> Path:
     found = tempfile.TemporaryDirectory()
     atexit.register(found.cleanup)
     return Path(found.name)
+
+
+def history(case: Case) -> jmdp.RecordedLuck:
+    """Recorded demand of eighty days."""
+    demand = np.random.default_rng(case.seed).poisson(5, 80)
+    return jmdp.RecordedLuck(
+        {case.title: list(range(80)), "demand": demand, "out": demand > 8},
+        period=case.title,
+        censored={"demand": "out"},
+    )
+
+
+def sold(luck: jmdp.Luck, stock: int) -> list[float]:
+    """A run in a history."""
+    return [float(min(stock, luck.recorded("demand", day)) - 0.5 * stock) for day in luck.periods]
+
+
+def store(case: Case) -> jmdp.simulators.FunctionSimulator:
+    """A store with recorded demand."""
+    return jmdp.simulators.FunctionSimulator(
+        lambda stock, a, u, demand: float(min(stock + 6 * a, demand) - 0.1 * stock),
+        lambda stock, a, u, demand: max(0.0, min(20.0, stock + 6 * a - demand)),
+        list(case.names),
+        start=0.0,
+        exogenous={"demand": history(case)},
+    )
 
 
 def scores(case: Case) -> dict[str, dict[int, float]]:

@@ -14,7 +14,8 @@ from jmdp.reviews import LookaheadValues, RolloutValues
 from jmdp.simulators import FunctionSimulator
 
 T = 126
-DEMAND = np.random.default_rng(6).poisson(6, T).tolist()
+WEEK = np.tile([6.0, 5, 4, 5, 6, 8, 12], T // 7)
+DEMAND = np.random.default_rng(6).poisson(WEEK).tolist()
 LEVELS = [0, 6, 12]
 
 
@@ -66,45 +67,48 @@ def reviewed(luck: Any = MONTH, source: Any = HISTORY, **given: Any) -> Any:
     return jmdp.review(simulator(source), up_to(8), luck=luck, **given)
 
 
-FOUND = reviewed(others={"up to 12": up_to(12)})
+@pytest.fixture(scope="module")
+def june() -> Any:
+    return reviewed(others={"up to 12": up_to(12)})
 
 
-def test_what_was_earned_and_what_others_would_have_earned() -> None:
+def test_what_was_earned_and_what_others_would_have_earned(june: Any) -> None:
     demand = DEMAND[FIRST : LAST + 1]
     actions = iter(PLAYED)
-    assert float(FOUND.earned) == pytest.approx(by_hand(lambda stock: next(actions), demand))
+    assert float(june.earned) == pytest.approx(by_hand(lambda stock: next(actions), demand))
     expected = {"function rule (reference)": by_hand(up_to(8), demand), "up to 12": by_hand(up_to(12), demand)}
-    assert FOUND.others == pytest.approx(expected)
-    assert f"up to 12 {expected['up to 12']:g}" in " ".join(str(FOUND).split())
-    assert FOUND.answer.startswith("The actions of 50 to 69 earned")
-    assert "luck is demand as recorded, 50 to 69" in str(FOUND)
-    parts = float(FOUND.expectation) + float(FOUND.skill) + float(FOUND.luck)
-    assert float(FOUND.total) == pytest.approx(parts)
+    assert june.others == pytest.approx(expected)
+    assert f"up to 12 {expected['up to 12']:g}" in " ".join(str(june).split())
+    assert june.answer.startswith("The actions of 50 to 69 earned")
+    assert june.labels[:2] == ["50: 3.0", f"51: {june.trajectory.states[1]}"]
+    assert "luck is demand as recorded, 50 to 69" in str(june)
+    parts = float(june.expectation) + float(june.skill) + float(june.luck)
+    assert float(june.total) == pytest.approx(parts)
 
 
-def test_other_actions_meet_the_recorded_luck() -> None:
+def test_other_actions_meet_the_recorded_luck(june: Any) -> None:
     stock = 3.0
     for t in range(N):
         rest = DEMAND[FIRST + t : LAST + 1]
         for a in range(3):
             later = by_hand(up_to(8), rest[1:], after(stock, a, None, rest[0]))
-            assert FOUND.hindsight[t, a] == pytest.approx(reward(stock, a, None, rest[0]) + later)
+            assert june.hindsight[t, a] == pytest.approx(reward(stock, a, None, rest[0]) + later)
         stock = after(stock, PLAYED[t], None, rest[0])
-    other = FOUND.what_if(0, "twelve")
-    assert other.total(1.0) == pytest.approx(FOUND.hindsight[0, 2])
+    other = june.what_if(0, "twelve")
+    assert other.total(1.0) == pytest.approx(june.hindsight[0, 2])
 
 
-def test_expectations_are_not_hindsight() -> None:
+def test_expectations_are_not_hindsight(june: Any) -> None:
     """They do not change with what happened in the reviewed periods, and change with what happened in the others."""
     changed = [d + 5 if FIRST <= i <= LAST else d for i, d in enumerate(DEMAND)]
     again = reviewed(history(changed).part(FIRST, LAST), history(changed))
-    assert FOUND.month.block == again.month.block == 1
-    assert (again.values[0].action_values == FOUND.values[0].action_values).all()
-    assert float(again.earned) != float(FOUND.earned)
+    assert june.month.block == again.month.block
+    assert (again.values[0].action_values == june.values[0].action_values).all()
+    assert float(again.earned) != float(june.earned)
     changed = [d if FIRST <= i <= LAST else d + 5 for i, d in enumerate(DEMAND)]
     others = reviewed(history(changed).part(FIRST, LAST), history(changed))
-    assert (others.values[0].action_values != FOUND.values[0].action_values).all()
-    assert float(others.earned) == float(FOUND.earned)
+    assert (others.values[0].action_values != june.values[0].action_values).all()
+    assert float(others.earned) == float(june.earned)
 
 
 def test_expectations_are_over_the_same_weekdays_of_other_periods() -> None:
@@ -117,14 +121,26 @@ def test_expectations_are_over_the_same_weekdays_of_other_periods() -> None:
         assert abs(found.values[0].action_values[a] - expected) <= found.values[0].action_errors[a]
 
 
-def test_expectations_over_what_the_simulator_draws() -> None:
+def test_expectations_over_what_the_simulator_draws(june: Any) -> None:
     found = reviewed(source=lambda luck: luck.poisson("demand", mean=6), method=RolloutValues(300), confidence=0.999)
-    assert float(found.earned) == float(FOUND.earned)
+    assert float(found.earned) == float(june.earned)
     assert "expectations are over demand as the simulator draws it" in str(found)
     stock, k = float(found.trajectory.states[N - 1]), np.arange(60)
     for a in range(3):
         expected = stats.poisson.pmf(k, 6) @ [reward(stock, a, None, d) for d in k]
         assert abs(found.values[N - 1].action_values[a] - expected) <= found.values[N - 1].action_errors[a]
+
+
+def test_fewer_actions_than_periods() -> None:
+    """Rollouts go on to the end of the history, so that what is left is worth something."""
+    found = reviewed(played=PLAYED[:12])
+    assert len(found) == 12
+    assert found.month.period == "50 to 61"
+    assert "luck is demand as recorded, 50 to 61; rollouts go on to 69" in str(found)
+    assert float(found.final) > 0
+    stock = float(found.trajectory.states[5])
+    later = by_hand(up_to(8), DEMAND[FIRST + 6 : LAST + 1], after(stock, 2, None, DEMAND[FIRST + 5]))
+    assert found.hindsight[5, 2] == pytest.approx(reward(stock, 2, None, DEMAND[FIRST + 5]) + later)
 
 
 def test_lookahead_uses_other_periods_too() -> None:
@@ -134,8 +150,8 @@ def test_lookahead_uses_other_periods_too() -> None:
     assert found.values[0].action_values[1] == pytest.approx(expected, rel=0.1)
 
 
-def test_recorded_states() -> None:
-    stocks = [float(state) for state in FOUND.trajectory.states]
+def test_recorded_states(june: Any) -> None:
+    stocks = [float(state) for state in june.trajectory.states]
     exact = reviewed(recorded=stocks)
     assert str(exact).startswith("simulated states differ from the recorded ones by at most 0\n")
     off = [*stocks]
@@ -152,8 +168,8 @@ def test_recorded_states() -> None:
         reviewed(recorded=[(1, 2)] * N)
 
 
-def test_saved_with_its_page(tmp_path: Any) -> None:
-    stocks = [float(state) for state in FOUND.trajectory.states]
+def test_saved_with_its_page(june: Any, tmp_path: Any) -> None:
+    stocks = [float(state) for state in june.trajectory.states]
     found = reviewed(recorded=stocks, others={"up to 12": up_to(12)})
     found.save(tmp_path / "month.nc")
     again = jmdp.load(tmp_path / "month.nc")

@@ -35,8 +35,8 @@ def demand(rho: float, days: int, count: int, rng: np.random.Generator) -> Any:
     return MEAN + STD * lfilter([1], [1, -rho], noise, axis=1)
 
 
-def newsvendor(luck: jmdp.Luck, order: int) -> list[float]:
-    return [5 * min(order, luck.recorded("demand", day)) - 2 * order for day in luck.periods]
+def newsvendor(luck: jmdp.Luck, order: int) -> Any:
+    return 5 * np.minimum(order, luck.recorded("demand", luck.periods)) - 2 * order
 
 
 def newsvendor_gap(rho: float, days: int) -> float:
@@ -53,8 +53,7 @@ def newsvendor_gap(rho: float, days: int) -> float:
 def shop(luck: jmdp.Luck, point: float) -> list[float]:
     """Order 60 units if fewer than `point` are there or coming; they arrive after two days."""
     stock, tomorrow, later, earned = 40.0, 0, 0, []
-    for day in luck.periods:
-        wanted = luck.recorded("demand", day)
+    for wanted in luck.recorded("demand", luck.periods).tolist():
         sold = min(stock, max(0.0, wanted))
         order = 60 if stock - sold + tomorrow + later < point else 0
         earned.append(4.0 * sold - 0.1 * (stock - sold) - (8.0 if order else 0.0))
@@ -77,7 +76,7 @@ def shop_gap(rho: float, days: int, count: int = 20_000) -> float:
     return total[1] - total[0]
 
 
-CASES: dict[str, tuple[Callable[..., list[float]], tuple[int, int], Callable[[float, int], float]]] = {
+CASES: dict[str, tuple[Callable[..., Any], tuple[int, int], Callable[[float, int], float]]] = {
     "newsvendor": (newsvendor, ORDERS, newsvendor_gap),
     "shop": (shop, POINTS, shop_gap),
 }

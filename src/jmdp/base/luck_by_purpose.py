@@ -18,7 +18,7 @@ import numpy as np
 
 from jmdp.base.keyed_generator import philox
 from jmdp.base.luck import Shock
-from jmdp.base.records import Number, Period, Record
+from jmdp.base.records import Period, Record
 from jmdp.base.settings import real_number, short
 from jmdp.errors import SettingsError
 
@@ -151,11 +151,12 @@ class Luck:
             raise SettingsError(f"probabilities sum to {total!r}. They must sum to 1.")
         return _option(options, _place(u * total, chances))
 
-    def recorded(self, purpose: str, period: Any = None) -> Number:
+    def recorded(self, purpose: str, period: Any = None) -> Any:
         """Return what was recorded for this purpose in a period, if the call was given ``luck=RecordedLuck(…)``.
 
         A run names the period, ``for day in luck.periods: luck.recorded("demand", day)``, and asks in every period, in
-        order, whether it needs the row or not. In a step of a simulator the period is that of the step.
+        order, whether it needs the row or not; or at once, for an array: ``luck.recorded("demand", luck.periods)``. In
+        a step of a simulator the period is that of the step.
         """
         history = self._shock.recorded
         if history is None:

@@ -10,6 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from jmdp.base.settings import cut, integer, short
 from jmdp.errors import SettingsError
 
@@ -97,11 +100,13 @@ class Record:
         """Whether anything was asked for."""
         return bool(self._asked)
 
-    def value(self, purpose: str, period: Any = None) -> Number:
-        """The recorded value of this period."""
+    def value(self, purpose: str, period: Any = None) -> Any:
+        """The recorded value of this period; if `period` is `periods`, an array of all of them."""
         try:
             at = self._index[period]
         except (KeyError, TypeError):
+            if period is self._periods:
+                return self._all(purpose)
             at = self._position(purpose, period)
         before = self._asked.get(purpose, -1)
         if at - before not in (0, 1) or at < 0:
@@ -112,6 +117,16 @@ class Record:
             raise unknown_purpose(purpose, self._columns) from None
         self._asked[purpose] = at
         return found
+
+    def _all(self, purpose: str) -> npt.NDArray[Any]:
+        """The values of all periods, asked for at once."""
+        if purpose not in self._columns:
+            raise unknown_purpose(purpose, self._columns)
+        if before := self._asked.get(purpose, -1) + 1:
+            raise self._out_of_order(purpose, 0, before - 1)
+        self._asked[purpose] = len(self._rows) - 1
+        column = self._columns[purpose]
+        return np.array([column[row] for row in self._rows])
 
     def at(self, step: int) -> Row:
         """The row of a step of a simulator: step 0 is the first period."""

@@ -321,9 +321,12 @@ class ReviewQuestion:
             values.append(StepValues.ended(len(self.alternatives.names)))
         shown = trajectory.shortened(len(values) - 1)
         rows = [row for _, row in found[: len(shown)]]
+        history, month = self.settings.history, self.month
+        if history is not None and month is not None:
+            month = month.of_steps(history, shown.steps)
         return Review(
             trajectory=shown,
-            labels=[state_label(simulator, state) for state in shown.states[: len(shown)]],
+            labels=self._labels(shown),
             actions=list(self.alternatives.names),
             taken=taken[: len(shown)],
             values=values,
@@ -338,8 +341,16 @@ class ReviewQuestion:
             asked=count,
             replay=self._replay(list(past)),
             replayed=None if any(row is None for row in rows) else np.array(rows),
-            month=self.month,
+            month=month,
         )
+
+    def _labels(self, shown: Trajectory) -> list[str]:
+        """Labels of the states before each step, with the period of the history that it is."""
+        labels = [state_label(self.player.simulator, state) for state in shown.states[: len(shown)]]
+        if self.settings.history is None:
+            return labels
+        periods = self.settings.history.periods[shown.first : shown.first + len(shown)]
+        return [f"{period}: {label}" if label else str(period) for period, label in zip(periods, labels, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)

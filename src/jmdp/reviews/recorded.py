@@ -38,9 +38,9 @@ class RecordedMonth:
     """The reviewed periods of a history, and where expectations come from."""
 
     name: str  # of a period: "day"
-    periods: int
-    first: str
-    last: str
+    first: str  # reviewed
+    last: str  # reviewed
+    until: str  # last period of the history; rollouts end there
     purposes: tuple[str, ...]  # that the steps read
     resampled: tuple[str, ...]  # of these, the ones whose expectations are of blocks of other periods
     block: int  # length of these blocks
@@ -50,9 +50,14 @@ class RecordedMonth:
         """The reviewed periods."""
         return f"{self.first} to {self.last}"
 
+    def of_steps(self, history: RecordedLuck, steps: range) -> RecordedMonth:
+        """The same for these steps."""
+        return replace(self, first=str(history.periods[steps[0]]), last=str(history.periods[steps[-1]]))
+
     def sentences(self) -> list[str]:
         """What was recorded, and where expectations come from."""
-        said = [f"luck is {' and '.join(self.purposes)} as recorded, {self.period}"]
+        later = f"; rollouts go on to {self.until}" if self.until != self.last else ""
+        said = [f"luck is {' and '.join(self.purposes)} as recorded, {self.period}{later}"]
         if self.resampled:
             said.append(
                 f"expectations are over {' and '.join(self.resampled)} in blocks of {counted(self.block, self.name)} "
@@ -78,15 +83,8 @@ def of_history(history: Any, simulator: Simulator) -> tuple[RecordedMonth, Recor
         )
     sources = simulator.exogenous if isinstance(simulator.exogenous, Mapping) else {}
     resampled = [name for name in purposes if not callable(sources.get(name))]
-    about = RecordedMonth(
-        history.period,
-        len(history),
-        str(history.periods[0]),
-        str(history.periods[-1]),
-        tuple(purposes),
-        tuple(resampled),
-        0,
-    )
+    ends = str(history.periods[0]), str(history.periods[-1])
+    about = RecordedMonth(history.period, *ends, ends[1], tuple(purposes), tuple(resampled), 0)
     if not resampled:
         return about, None
     whole = history.whole()

@@ -75,14 +75,15 @@ def _decided(r: Review) -> str:
         if r.has_intervals:
             return "no mistake is shown"
         regretted = r.worst(1)
-        return _of(regretted[0]) if regretted else "no other action has a larger value"
+        return _of(r, regretted[0]) if regretted else "no other action has a larger value"
     worst = r.worst(1)[0]
     count = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes, the worst"
-    return f"{count} {_of(worst)}"
+    return f"{count} {_of(r, worst)}"
 
 
-def _of(one: Decision) -> str:
-    return f"in step {one.step}: {one.action} instead of {one.best} costs {size(one.regret)} on average"
+def _of(r: Review, one: Decision) -> str:
+    where = f"in step {one.step}" if r.month is None else f"in step {one.step} ({one.state})"
+    return f"{where}: {one.action} instead of {one.best} costs {size(one.regret)} on average"
 
 
 def review_text(review: Review) -> str:

@@ -153,7 +153,8 @@ def summary(review: Review) -> str:
     )
     if all(one.fortune == NONE for one in r.decisions):
         lucky = "nothing random"
-    return f"Episode {r.episode:,}: {lucky}; {mistakes} in {steps}"
+    what = f"Episode {r.episode:,}" if r.month is None else r.month.period
+    return f"{what}: {lucky}; {mistakes} in {steps}"
 
 
 def _signed(value: Estimate) -> str:

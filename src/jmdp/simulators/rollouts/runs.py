@@ -157,7 +157,8 @@ class RunBlocks:
 
 def by_period(value: Any, periods: int, where: str) -> list[float]:
     """One number for each period of a history."""
-    listed = list(value) if hasattr(value, "__len__") and not isinstance(value, (str, bytes, Mapping)) else []
+    plain = hasattr(value, "__len__") and not isinstance(value, (str, bytes, Mapping))
+    listed = [] if not plain else value.tolist() if isinstance(value, np.ndarray) else list(value)
     if len(listed) != periods:
         said = f"{len(listed)} numbers" if listed else short(value)
         raise SimulatorError(f"{where} returned {said}. Return a list of {periods} numbers, one for each period.")
