@@ -6,7 +6,7 @@ import atexit
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -182,9 +182,7 @@ def kinds(case: Case) -> dict[str, Callable[[], Any]]:
         ),
         "comparison compare_runs, one number": lambda: jmdp.compare_runs(case.single_runs, minimize=True, **fixed),
         "comparison compare_runs in a history": lambda: jmdp.compare_runs(
-            {first: lambda luck: sold(luck, 4), case.names[1]: lambda luck: sold(luck, 6)},
-            luck=history(case).resampled(),
-            **fixed,
+            recorded_runs(case), luck=history(case).resampled(), **fixed
         ),
         "review of recorded days": lambda: jmdp.review(
             store(case),
@@ -259,9 +257,13 @@ def history(case: Case) -> jmdp.RecordedLuck:
     )
 
 
-def sold(luck: jmdp.Luck, stock: int) -> list[float]:
-    """A run in a history."""
-    return [float(min(stock, luck.recorded("demand", day)) - 0.5 * stock) for day in luck.periods]
+def recorded_runs(case: Case) -> dict[str, Callable[[jmdp.Luck], list[float]]]:
+    """Two designs in a history."""
+
+    def sold(luck: jmdp.Luck, stock: int) -> list[float]:
+        return [float(min(stock, luck.recorded("demand", day)) - 0.5 * stock) for day in luck.periods]
+
+    return {name: partial(sold, stock=stock) for name, stock in zip(case.names, (4, 6), strict=True)}
 
 
 def store(case: Case) -> jmdp.simulators.FunctionSimulator:

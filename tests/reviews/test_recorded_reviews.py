@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy import stats
 import jmdp
 from jmdp.errors import SettingsError, SimulatorError
 from jmdp.reviews import LookaheadValues, RolloutValues
+from jmdp.show.reports.page import page_of
 from jmdp.simulators import FunctionSimulator
 
 T = 126
@@ -180,6 +182,15 @@ def test_saved_with_its_page(june: Any, tmp_path: Any) -> None:
     assert "What other rules would have earned" in page
     assert "up to 12" in page
     assert "uck is demand as recorded, 50 to 69" in page
+
+
+def test_the_code_of_the_page_makes_the_same_review() -> None:
+    found = reviewed(others={"up to 12": up_to(12)}, recorded=[0.0] * N, tolerance=50.0, method=None)
+    code = re.sub(r"^\w+ = \.\.\..*$|^found\.report.*$", "", page_of(found).again.code, flags=re.MULTILINE)
+    given: dict[str, Any] = {"simulator": simulator(), "policy": up_to(8), "played": PLAYED, "history": HISTORY}
+    given |= {"others": {"up to 12": up_to(12)}, "recorded": [0.0] * N}
+    exec(code, given)
+    assert str(given["found"]) == str(found)
 
 
 def test_refused() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from jmdp.base.arrays import Floats, Integers
 from jmdp.base.recorded_luck import RecordedLuck
+from jmdp.base.records import Period
 from jmdp.base.rounding import counted
 from jmdp.base.settings import cut, instance, short
 from jmdp.errors import SettingsError, SimulatorError
@@ -38,9 +39,9 @@ class RecordedMonth:
     """The reviewed periods of a history, and where expectations come from."""
 
     name: str  # of a period: "day"
-    first: str  # reviewed
-    last: str  # reviewed
-    until: str  # last period of the history; rollouts end there
+    first: Period  # reviewed
+    last: Period  # reviewed
+    until: Period  # last period of the history; rollouts end there
     purposes: tuple[str, ...]  # that the steps read
     resampled: tuple[str, ...]  # of these, the ones whose expectations are of blocks of other periods
     block: int  # length of these blocks
@@ -52,7 +53,7 @@ class RecordedMonth:
 
     def of_steps(self, history: RecordedLuck, steps: range) -> RecordedMonth:
         """The same for these steps."""
-        return replace(self, first=str(history.periods[steps[0]]), last=str(history.periods[steps[-1]]))
+        return replace(self, first=history.periods[steps[0]], last=history.periods[steps[-1]])
 
     def sentences(self) -> list[str]:
         """What was recorded, and where expectations come from."""
@@ -83,7 +84,7 @@ def of_history(history: Any, simulator: Simulator) -> tuple[RecordedMonth, Recor
         )
     sources = simulator.exogenous if isinstance(simulator.exogenous, Mapping) else {}
     resampled = [name for name in purposes if not callable(sources.get(name))]
-    ends = str(history.periods[0]), str(history.periods[-1])
+    ends = history.periods[0], history.periods[-1]
     about = RecordedMonth(history.period, *ends, ends[1], tuple(purposes), tuple(resampled), 0)
     if not resampled:
         return about, None

@@ -22,7 +22,7 @@ from jmdp.base.rounding import plus_minus
 from jmdp.errors import FileError, MissingExtraError, SettingsError
 from jmdp.results.text import Written, percent
 from jmdp.show.reports.page import MOST_ROWS, Page, Table, number, page_of, render, sentence, write
-from registry.results import CASE, PAGES, Case, Walk, kinds, learned, made, saved, scores
+from registry.results import CASE, PAGES, Case, Walk, history, kinds, learned, made, recorded_runs, saved, scores
 
 ALIKE = ("evaluation MonteCarlo", "comparison compare_policies", "comparison compare_runs, one number", "calibration")
 """Pages whose names have the same places as in another page."""
@@ -248,7 +248,9 @@ def test_the_code_of_a_page_makes_the_same_numbers(kind, tmp_path, monkeypatch):
         "state": None,
     }
     mine |= {"runs": CASE.single_runs if "one number" in kind else CASE.runs, "starts": [(0, 0), (1, 1)]}
-    mine["scores"] = scores(CASE)
+    mine |= {"scores": scores(CASE), "history": history(CASE)}
+    if "in a history" in kind:
+        mine["runs"] = recorded_runs(CASE)
     if kind == "comparison compare":
         mine["policy"] = lambda observation: 0
     code = re.sub(r"^(\w+) = \.\.\..*$", "", snippet(html(kind)), flags=re.MULTILINE)

@@ -282,15 +282,16 @@ def _again(result: Comparison | RunComparisons, command: str | None) -> Again:
     )
     if _is_precise(c):
         asked.append(f"precision={later('as in the first call')}")
-    names = ", ".join(map(repr, c.alternatives))
+    names, history = ", ".join(map(repr, c.alternatives)), _history(c)
+    asked += [f"luck=history{'' if c.summary.sampling.kind != 'histories' else _blocks(c)},"] * len(history)
     if isinstance(c, RunComparison):
         parts = list(result.values()) if isinstance(result, RunComparisons) else [c]
         smaller = [part.measure for part in parts if part.minimized and part.measure is not None]
         asked += settings(minimize=(smaller or None) if isinstance(result, RunComparisons) else c.minimized or None)
-        given = [("runs", f"a dictionary of functions: {names}")]
+        given = [("runs", f"a dictionary of functions: {names}"), *history]
         return again(command, given, "jmdp.compare_runs", ["runs,", *asked])
     asked += settings(discount=c.summary.discount, coupling=c.summary.coupling, horizon=c.summary.horizon)
-    given = [("simulator", c.simulator)]
+    given = [("simulator", c.simulator), *history]
     if isinstance(c, PolicyComparison):
         given.append(("policies", f"a dictionary of policies: {names}"))
         if c.starts.given:
@@ -311,7 +312,18 @@ def _sampled(c: Comparison) -> dict[str, Any]:
     sampling = c.summary.sampling
     if sampling.kind == "planned":
         return {"max_samples": sampling.most, "looks": "planned"}
-    return {"samples" if sampling.kind == "fixed" else "max_samples": c.samples}
+    return {"samples" if sampling.kind in ("fixed", "histories") else "max_samples": max(2, c.samples)}
+
+
+def _history(c: Comparison) -> list[tuple[str, str]]:
+    """The recorded history, if there is one."""
+    use = c.summary.history
+    return [] if use is None else [("history", f"the jmdp.RecordedLuck from {use.first} to {use.last}")]
+
+
+def _blocks(c: Comparison) -> str:
+    assert c.summary.history is not None
+    return f".resampled({c.summary.history.block})"
 
 
 def _assumed(parts: Sequence[Comparison]) -> Assumptions | None:

@@ -58,6 +58,15 @@ def again_of(reviews: Sequence[Review], command: str | None) -> Again:
         given.append(("starts", f"the start states: {', '.join(r.replay.player.plan.starts.names[:20])}"))
         more.append("starts=starts,")
     more += _actions(r)
+    if r.month is not None:
+        given.append(("history", f"the jmdp.RecordedLuck, of which {r.month.first} to {r.month.until} is a part"))
+        more.append(f"luck=history.part({r.month.first!r}, {r.month.until!r}),")
+    if r.others:
+        given.append(("others", f"a dictionary of other policies: {', '.join(r.others)}"))
+        more.append("others=others,")
+    if r.deviation is not None:
+        given.append(("recorded", "the states that were recorded"))
+        more.append(f"recorded=recorded, tolerance={r.deviation.tolerance!r},")
     keywords = settings(seed=r.seed, **_episodes(reviews), discount=r.discount, horizon=_horizon(reviews))
     keywords += settings(confidence=r.confidence)
     steps = [f"steps=range({r.first}, {_stop(reviews)}),"] if _windowed(reviews) else []
