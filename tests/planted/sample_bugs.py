@@ -250,7 +250,7 @@ BUGS = [
     Bug("the first policy visits all states", "VisitPlan._visiting", instead("number % len(self.actors)", "0"),
         "methods/learned/test_learned_moments.py::test_several_policies_visit_states_in_turn"),
     Bug("all of several policies are the first ones", "VisitPlan._returns",
-        instead("self.actors[i] for i in chosen", "self.actors[i] for i in range(len(chosen))"),
+        instead("[self.actors[i] for i in chosen]", "self.actors[: len(chosen)]"),
         "methods/learned/test_learned_moments.py::test_held_out_policies_are_at_most_four_of_all"),
     Bug("averages of few states may be 0", "Table.fit", instead("1 / rollouts", "0.0"),
         "methods/learned/test_learned_moments.py::test_a_leaf_has_the_average_of_all_states_with_the_weight_of_one_rollout"),
