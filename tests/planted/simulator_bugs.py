@@ -62,7 +62,8 @@ BUGS = [
     Bug("sources of a table are drawn again together", "TabularSimulator.scenario_of",
         instead("shock.of_source(name)", "shock"),
         SOURCES + "test_sources_of_a_table_take_their_part_of_the_scenario"),
-    Bug("under Local draws of a source belong to branches", "BranchPlan.by_digest", result("self.actions is None and it"),
+    Bug("under Local draws of a source belong to branches", "BranchPlan.by_digest",
+        result("self.actions is None and it"),
         SOURCES + "test_local_draws_belong_to_states"),
     # Whole runs.
     Bug("designs do not share randomness", "RunBlocks.__call__", never("paired"),

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Booleans, Floats, Integers, largest
-from jmdp.methods.exact_pairs.double_sweep import DoubleSweep, kept, taken
+from jmdp.methods.exact_pairs.double_sweep import DoubleSweep
 from jmdp.methods.exact_pairs.moment_operator import MomentOperator
 from jmdp.methods.exact_pairs.pair_sweep import PairSweep, is_compiled, unweighted
 from jmdp.methods.shared import double_double as dd
@@ -295,9 +295,9 @@ class _Refinement(DoubleSweep):
         V = best = dd.of(operator.V)
         least = np.inf
         for _ in range(_MOST_REFINEMENTS):
-            following = self._discounted(dd.scale(taken(V, model.next_state), ratio))
+            following = self._discounted(dd.scale(V.at(model.next_state), ratio))
             change = self._over_all(dd.add(squares, following))
-            change = dd.add(kept(change, ~model.terminal), dd.negative(V))
+            change = dd.add(change.times(~model.terminal), dd.negative(V))
             residual = largest(change.high) * (1 + 2.0**-40)
             if not residual < least / 2:
                 break

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
 
@@ -23,12 +22,9 @@ class DoubleSweep:
         model, policy, units, shaped = operator.model, operator.policy, operator.units, operator.shaped
         td, _ = td_errors(model, policy, shaped.rewards.reward, shaped.gain, shaped.relative)
         self.td = _times_power(td, -units.state[:, None, None], operator.ratio > 0)
-        self._policy_correction, self._scenario_correction = (
-            _row_corrections(policy.probs),
-            _row_corrections(model.prob),
-        )
+        self._policy_correction, self._scenario_correction = map(_row_corrections, (policy.probs, model.prob))
         advantage = self._over_scenarios(td, slice(None))
-        centred = dd.add(td, DoubleDouble(-advantage.high[:, None], -advantage.low[:, None]))
+        centred = dd.add(td, dd.negative(advantage.at(np.s_[:, None])))
         self.centred = _times_power(centred, -units.coordinate[:, None, :], operator.ratio_ahead > 0)
         _, K, A = model.shape
         self.units_of_rounding = 8 * (K * A + K + A + 16) + 2 * (K * K + A * A)
@@ -48,11 +44,11 @@ class DoubleSweep:
             operator.blocks.keep_between(change)
             if operator.same_place is not None:
                 one, other = operator.same_place.one, operator.same_place.other
-                placed = dd.add(self._same_place(H), dd.negative(taken(H, (one, other)))).high
+                placed = dd.add(self._same_place(H), dd.negative(H.at((one, other)))).high
                 change[one, other] = change[other, one] = placed
         elif operator.coupling.shared_in_a_state:
             own = V if operator.same_state is None else self._same_state(H, V)
-            np.fill_diagonal(change, dd.add(own, DoubleDouble(-np.diag(H.high), -np.diag(H.low))).high)
+            np.fill_diagonal(change, dd.add(own, dd.negative(H.at(np.diag_indices(S)))).high)
         return change
 
     def _own_draws(self, H: DoubleDouble) -> DoubleDouble:
@@ -63,8 +59,8 @@ class DoubleSweep:
         swept = DoubleDouble(np.zeros((S, S)), np.zeros((S, S)))
         row, correction = self._common_row()
         for k in np.flatnonzero(row):
-            gained = self._over_actions(DoubleDouble(self.td.high[:, k], self.td.low[:, k]), slice(None))
-            both = dd.multiply(_column(gained), _row(gained))
+            gained = self._over_actions(self.td.at(np.s_[:, k]), slice(None))
+            both = dd.multiply(gained.at(_COLUMN), gained.at(_ROW))
             both = dd.add(both, self._discounted(_both_sides(H, partial(self._one_scenario, int(k)))))
             swept = dd.add(swept, dd.scale(both, row[k : k + 1]))
         return dd.add(swept, dd.scale(swept, correction))
@@ -85,18 +81,16 @@ class DoubleSweep:
         model, S = self.model, self.model.shape[0]
         if not self.operator.coupling.shared_between_states:
             gained = self._over_scenarios(self.td, slice(None))
-            both = dd.multiply(_column(taken(gained, (slice(None), a))), _row(taken(gained, (slice(None), b))))
-            one = self._one_step(H, a)
-            ahead = self._one_step(DoubleDouble(one.high.T, one.low.T), b)
-            return dd.add(both, self._discounted(DoubleDouble(ahead.high.T, ahead.low.T)))
+            both = dd.multiply(gained.at(np.s_[:, a, None]), gained.at(np.s_[None, :, b]))
+            ahead = self._one_step(self._one_step(H, a).transposed, b).transposed
+            return dd.add(both, self._discounted(ahead))
         total = DoubleDouble(np.zeros((S, S)), np.zeros((S, S)))
         row, correction = self._common_row()
         for k in np.flatnonzero(row):
-            both = dd.multiply(_column(taken(self.td, (slice(None), k, a))), _row(taken(self.td, (slice(None), k, b))))
+            both = dd.multiply(self.td.at(np.s_[:, k, a, None]), self.td.at(np.s_[None, :, k, b]))
             n, m = model.next_state[:, k, a], model.next_state[:, k, b]
             ratio = np.multiply.outer(self.operator.ratio[:, k, a], self.operator.ratio[:, k, b])
-            ahead = taken(H, (n[:, None], m[None, :]))
-            ahead = self._discounted(DoubleDouble(ahead.high * ratio, ahead.low * ratio))
+            ahead = self._discounted(H.at((n[:, None], m[None, :])).times(ratio))
             total = dd.add(total, dd.scale(dd.add(both, ahead), row[k : k + 1]))
         return dd.add(total, dd.scale(total, correction))
 
@@ -111,10 +105,9 @@ class DoubleSweep:
             for b in range(A):
                 inner = DoubleDouble(np.zeros(x.size), np.zeros(x.size))
                 for k in range(K):
-                    both = dd.multiply(taken(self.td, (x, k, a)), taken(self.td, (y, k, b)))
-                    ahead = taken(H, (model.next_state[x, k, a], model.next_state[y, k, b]))
-                    ratio = operator.ratio[x, k, a] * operator.ratio[y, k, b]
-                    ahead = self._discounted(DoubleDouble(ahead.high * ratio, ahead.low * ratio))
+                    both = dd.multiply(self.td.at((x, k, a)), self.td.at((y, k, b)))
+                    ahead = H.at((model.next_state[x, k, a], model.next_state[y, k, b]))
+                    ahead = self._discounted(ahead.times(operator.ratio[x, k, a] * operator.ratio[y, k, b]))
                     inner = dd.add(inner, dd.scale(dd.add(both, ahead), model.prob[x, k]))
                 total = dd.add(total, dd.multiply(self._joint_chance(x, y, a, b), inner))
         return dd.add(total, dd.scale(total, self._scenario_correction[x]))
@@ -131,10 +124,10 @@ class DoubleSweep:
     def _overlap(self, x: Integers, y: Integers, a: int, b: int) -> DoubleDouble:
         """Length of the interval of a shared uniform number that selects action a in x and action b in y."""
         ends = self._ends
-        high = dd.minimum(taken(ends, (x, a + 1)), taken(ends, (y, b + 1)))
-        low = dd.negative(dd.minimum(dd.negative(taken(ends, (x, a))), dd.negative(taken(ends, (y, b)))))
+        high = dd.minimum(ends.at((x, a + 1)), ends.at((y, b + 1)))
+        low = dd.negative(dd.minimum(dd.negative(ends.at((x, a))), dd.negative(ends.at((y, b)))))
         length = dd.add(high, dd.negative(low))
-        return kept(length, length.high > 0)
+        return length.times(length.high > 0)
 
     @cached_property
     def _ends(self) -> DoubleDouble:
@@ -160,8 +153,8 @@ class DoubleSweep:
         inner = dd.add(inner, dd.scale(inner, self._policy_correction[:, None, None]))
         drawn = self._discounted(self._over_actions(inner, slice(None)))
         gained = self._over_actions(self.td, slice(None))
-        whole = self._over_scenarios(_expanded(dd.add(dd.multiply(gained, gained), drawn)), slice(None))
-        return kept(DoubleDouble(whole.high[:, 0], whole.low[:, 0]), ~self.model.terminal)
+        whole = self._over_scenarios(dd.add(dd.multiply(gained, gained), drawn).at(_LAST), slice(None))
+        return whole.at(_FIRST).times(~self.model.terminal)
 
     def _covariance(self, H: DoubleDouble, V: DoubleDouble) -> DoubleDouble:
         """[S, A, A], by a one-step lookahead."""
@@ -170,19 +163,13 @@ class DoubleSweep:
         at_once = max(1, 100_000 // (K * A * A))
         for first in range(0, S, at_once):
             states = slice(first, first + at_once)
-            gained, ratio = (
-                DoubleDouble(self.centred.high[states], self.centred.low[states]),
-                operator.ratio_ahead[states],
-            )
-            product = dd.multiply(
-                DoubleDouble(gained.high[:, :, :, None], gained.low[:, :, :, None]),
-                DoubleDouble(gained.high[:, :, None, :], gained.low[:, :, None, :]),
-            )
+            gained, ratio = self.centred.at(states), operator.ratio_ahead[states]
+            product = dd.multiply(gained.at(np.s_[:, :, :, None]), gained.at(np.s_[:, :, None, :]))
             ratio = ratio[:, :, :, None] * ratio[:, :, None, :]
             ahead = dd.add(product, self._discounted(self._pairs_ahead(H, V, states, ratio)))
-            part = self._over_scenarios(_flat(ahead), states)
-            part = kept(part, ~self.model.terminal[states, None])
-            found.high[states], found.low[states] = (word.reshape(-1, A, A) for word in part)
+            flat = DoubleDouble(ahead.high.reshape(-1, K, A * A), ahead.low.reshape(-1, K, A * A))
+            part = self._over_scenarios(flat, states).times(~self.model.terminal[states, None])
+            found.high[states], found.low[states] = part.high.reshape(-1, A, A), part.low.reshape(-1, A, A)
         if not operator.coupling.shared_in_a_state:
             self._set_distinct(found, H)
         low = np.tril_indices(A, -1)
@@ -199,19 +186,18 @@ class DoubleSweep:
                 continue
             n, m = model.next_state[:, :, a, None], model.next_state[:, None, :, b]
             ratio = operator.ratio_ahead[:, :, a, None] * operator.ratio_ahead[:, None, :, b]
-            following = taken(H, (n, m))
-            following = self._discounted(DoubleDouble(following.high * ratio, following.low * ratio))
+            following = self._discounted(H.at((n, m)).times(ratio))
             ahead = self._over_scenarios(following, slice(None))  # of one branch, then of the other
-            ahead = kept(self._over_scenarios(_expanded(ahead), slice(None)), ~model.terminal[:, None])
+            ahead = self._over_scenarios(ahead.at(_LAST), slice(None)).times(~model.terminal[:, None])
             found.high[:, a, b], found.low[:, a, b] = ahead.high[:, 0], ahead.low[:, 0]
 
     def _pairs_ahead(self, H: DoubleDouble, V: DoubleDouble, states: slice, ratio: Floats) -> DoubleDouble:
         """[·, K, A, A], H(n_a, n_b) in units of this state; V(n_a) where a = b."""
         n = self.model.next_state[states]
-        following = taken(H, (n[:, :, :, None], n[:, :, None, :]))
+        following = H.at((n[:, :, :, None], n[:, :, None, :]))
         for word, variance in zip(following, V, strict=True):
             np.einsum("skaa->ska", word)[...] = variance[n]
-        return DoubleDouble(following.high * ratio, following.low * ratio)
+        return following.times(ratio)
 
     def _one_step(self, X: DoubleDouble, action: int | None = None) -> DoubleDouble:
         """P X [S, S]; of a branch that takes the given action, or draws it."""
@@ -230,8 +216,7 @@ class DoubleSweep:
 
     def _following(self, X: DoubleDouble, k: int, a: int) -> DoubleDouble:
         """Rows of X [S, S] at the next states."""
-        n, ratio = self.model.next_state[:, k, a], self.operator.ratio[:, k, a, None]
-        return DoubleDouble(X.high[n] * ratio, X.low[n] * ratio)
+        return X.at(self.model.next_state[:, k, a]).times(self.operator.ratio[:, k, a, None])
 
     def _common_row(self) -> tuple[Floats, Floats]:
         live = np.flatnonzero(~self.model.terminal)
@@ -244,8 +229,7 @@ class DoubleSweep:
 
     def _over_all(self, x: DoubleDouble) -> DoubleDouble:
         mean = self._over_actions(x, slice(None))
-        whole = self._over_scenarios(_expanded(mean), slice(None))
-        return DoubleDouble(whole.high[:, 0], whole.low[:, 0])
+        return self._over_scenarios(mean.at(_LAST), slice(None)).at(_FIRST)
 
     def _over_actions(self, x: DoubleDouble, states: slice) -> DoubleDouble:
         """Mean over the policy's actions along the last axis."""
@@ -270,32 +254,9 @@ def _times_power(x: DoubleDouble, exponent: Integers, used: Booleans) -> DoubleD
     return DoubleDouble(*(np.where(used, np.ldexp(np.where(used, word, 0.0), exponent), 0.0) for word in x))
 
 
-def taken(x: DoubleDouble, at: Any) -> DoubleDouble:
-    """Entries of x at these indices."""
-    return DoubleDouble(x.high[at], x.low[at])
-
-
-def kept(x: DoubleDouble, where: Booleans) -> DoubleDouble:
-    """The entries of x where the condition holds; 0 elsewhere."""
-    return DoubleDouble(x.high * where, x.low * where)
-
-
-def _expanded(x: DoubleDouble) -> DoubleDouble:
-    return DoubleDouble(x.high[:, :, None], x.low[:, :, None])
-
-
-def _flat(x: DoubleDouble) -> DoubleDouble:
-    return DoubleDouble(*(word.reshape(*word.shape[:2], -1) for word in x))
-
-
-def _column(x: DoubleDouble) -> DoubleDouble:
-    return DoubleDouble(x.high[:, None], x.low[:, None])
-
-
-def _row(x: DoubleDouble) -> DoubleDouble:
-    return DoubleDouble(x.high[None, :], x.low[None, :])
+_COLUMN, _ROW = np.s_[:, None], np.s_[None, :]
+_FIRST, _LAST = np.s_[:, 0], np.s_[:, :, None]
 
 
 def _both_sides(X: DoubleDouble, step: Callable[[DoubleDouble], DoubleDouble]) -> DoubleDouble:
-    one = step(X)
-    return step(DoubleDouble(one.high.T, one.low.T))
+    return step(step(X).transposed)

@@ -147,10 +147,10 @@ class HorizonStep(PairOperator):
         """Values with one more step to go, and TD errors."""
         model, reward, before = self.model, self._problem.rewards.reward, self._before
         n, gamma = model.next_state, np.full(1, model.discount)
-        later = DoubleDouble(before.value.high[n], before.value.low[n])
+        later = before.value.at(n)
         ahead = dd.add_float(dd.scale(later, gamma), reward)
         value = self._mean(ahead)
-        here = DoubleDouble(value.high[:, None, None], value.low[:, None, None])
+        here = value.at(np.s_[:, None, None])
         td = dd.add(ahead, dd.negative(here))
         td = DoubleDouble(*(np.where(model.terminal[:, None, None], 0.0, word) for word in td))
         mean, rest, centred = action_values(model, value, td)

@@ -7,11 +7,11 @@ two-product; each operation below is within 2⁻¹⁰² of the exact result, rel
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from jmdp.base.arrays import Floats
+from jmdp.base.arrays import Booleans, Floats
 
 RELATIVE_ERROR = 2.0**-102
 _SPLITTER = 2.0**27 + 1
@@ -22,6 +22,19 @@ class DoubleDouble(NamedTuple):
 
     high: Floats
     low: Floats
+
+    def at(self, index: Any) -> DoubleDouble:
+        """Entries at an index, as of an array."""
+        return DoubleDouble(self.high[index], self.low[index])
+
+    def times(self, factor: Floats | Booleans) -> DoubleDouble:
+        """The product with powers of two, 0 and 1, which is exact."""
+        return DoubleDouble(self.high * factor, self.low * factor)
+
+    @property
+    def transposed(self) -> DoubleDouble:
+        """Transpose of a table."""
+        return DoubleDouble(self.high.T, self.low.T)
 
 
 def of(values: Floats) -> DoubleDouble:
@@ -89,7 +102,7 @@ def multiply(x: DoubleDouble, y: DoubleDouble) -> DoubleDouble:
 
 def differences(x: DoubleDouble, error: Floats) -> tuple[Floats, Floats]:
     """x(s, a) − x(s, b) [S, A, A], rounded once, and bounds on their errors, from x [S, A] and errors of x."""
-    found = add(DoubleDouble(x.high[:, :, None], x.low[:, :, None]), DoubleDouble(-x.high[:, None], -x.low[:, None]))
+    found = add(x.at(np.s_[:, :, None]), negative(x.at(np.s_[:, None])))
     size = np.abs(x.high[:, :, None]) + np.abs(x.high[:, None])
     off = error[:, :, None] + error[:, None] + np.abs(found.low) + 4 * RELATIVE_ERROR * size
     return found.high, np.asarray(off * (1 + 2.0**-40))

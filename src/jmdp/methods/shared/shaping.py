@@ -219,8 +219,8 @@ def td_errors(
     td, mean = DoubleDouble(np.empty(model.shape), np.empty(model.shape)), np.empty(model.shape[0])
     for block in _blocks(model):
         n = model.next_state[block]
-        discounted = dd.scale(DoubleDouble(relative.high[n], relative.low[n]), np.full(1, model.discount))
-        here = DoubleDouble(relative.high[block, None, None], relative.low[block, None, None])
+        discounted = dd.scale(relative.at(n), np.full(1, model.discount))
+        here = relative.at(np.s_[block, None, None])
         gained = dd.difference(reward[block], gain[block, None, None])
         part = dd.add(dd.add(discounted, dd.negative(here)), gained)
         td.high[block], td.low[block] = part
@@ -237,12 +237,12 @@ def action_values(model: TabularJMDP, value: DoubleDouble, td: DoubleDouble) -> 
     S, _, A = model.shape
     mean, lost, centred = np.empty((S, A)), np.empty((S, A)), np.empty(model.shape)
     for block in _blocks(model):
-        part, prob = DoubleDouble(td.high[block], td.low[block]), model.prob[block]
+        part, prob = td.at(block), model.prob[block]
         weighted = dd.total(dd.scale(part, prob[:, :, None]), axis=1)
         row_sum_error = dd.add_float(dd.total(dd.of(prob), axis=1), -np.ones(1)).high
         advantage = dd.add(weighted, dd.scale(weighted, -row_sum_error[:, None]))
-        here = DoubleDouble(value.high[block, None], value.low[block, None])
+        here = value.at(np.s_[block, None])
         mean[block], lost[block] = dd.add(here, advantage)
-        negative = DoubleDouble(-advantage.high[:, None], -advantage.low[:, None])
+        negative = dd.negative(advantage.at(np.s_[:, None]))
         centred[block] = dd.add(part, negative).high
     return mean, lost, centred
