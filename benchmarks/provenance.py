@@ -20,7 +20,7 @@ from pathlib import Path
 from filelock import FileLock
 
 import jmdp
-from benchmarks.report import machine
+from benchmarks.report import Row, machine
 from jmdp.base.whole_files import whole_file
 
 ROOT = Path(__file__).parents[1]
@@ -68,11 +68,11 @@ def entries() -> dict[str, Entry]:
     return dict(json.loads(LEDGER.read_text(encoding="utf-8"))) if LEDGER.exists() else {}
 
 
-def stale() -> list[dict[str, str]]:
+def stale() -> list[Row]:
     """Return a row for each stored file that the present code has not made."""
     known = entries()
     there = {path.relative_to(ROOT).as_posix() for pattern in STORED for path in ROOT.glob(pattern) if path.is_file()}
-    rows = []
+    rows: list[Row] = []
     for name in sorted(there | set(known)):
         entry = known.get(name)
         if (reason := _reason(name, entry)) is not None:

@@ -12,7 +12,7 @@ from functools import partial
 from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from benchmarks.report import Report
 from jmdp.base.machine import cores
@@ -43,7 +43,7 @@ class Parts:
     until: float = float("inf")
     """No part begins later: a time as of `time.time()`."""
 
-    def each(self, job: Callable[[int], Found] | partial[Found], count: int, processes: int = 0) -> list[Found]:
+    def each(self, job: Callable[[int], Found], count: int, processes: int = 0) -> list[Found]:
         """Return `job(i)` for each i, in worker processes: as many as there are cores by default.
 
         With one process all parts run in this one. Raises `UnfinishedError` if the time is over before the last part.
@@ -59,9 +59,10 @@ class Parts:
             raise UnfinishedError(f"{len(found)} of {count} parts are done. The same command continues.")
         return found
 
-    def _kept(self, job: Callable[[int], Found] | partial[Found], number: int) -> Found | None:
+    def _kept(self, job: Callable[[int], Found], number: int) -> Found | None:
         """Return the result of a part, computed or of an earlier run; None if the time is over."""
-        path = None if self.folder is None else self.folder / f"{getattr(job, 'func', job).__name__}-{number}.pickle"
+        function: Any = job.func if isinstance(job, partial) else job
+        path = None if self.folder is None else self.folder / f"{function.__name__}-{number}.pickle"
         if path is not None and path.exists():
             found: Found = pickle.loads(path.read_bytes())  # of this program itself
             return found

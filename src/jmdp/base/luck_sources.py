@@ -131,7 +131,7 @@ class _NotingLuck(Luck):
 
     def recorded(self, purpose: str, period: Any = None) -> Number:
         """Return what was recorded, and note it."""
-        value = super().recorded(purpose, period)
+        value: Number = super().recorded(purpose, period)
         self.note((purpose, str(period)), value)
         return value
 
