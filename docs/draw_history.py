@@ -52,8 +52,10 @@ def main() -> None:
     names["review"].report(HERE / "_static" / "history_month.html")
     with matplotlib.rc_context({"svg.hashsalt": "jmdp"}):
         names["review"].plot().savefig(HERE / "images" / "history_month.svg", metadata={"Date": None})
+        names["explanation"].plot().savefig(HERE / "images" / "history_sources.svg", metadata={"Date": None})
         drawn_sales(names["table"]).savefig(HERE / "images" / "history_sales.svg", metadata={"Date": None})
-    for name in ("_static/history_month.html", "images/history_month.svg", "images/history_sales.svg"):
+    figures = [f"images/history_{what}.svg" for what in ("month", "sales", "sources")]
+    for name in ("_static/history_month.html", *figures):
         record(HERE / name, seeds="0", sources=[MADE_BY, PAGE])
 
 
