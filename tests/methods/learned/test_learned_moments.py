@@ -119,6 +119,26 @@ def test_a_leaf_has_the_average_of_all_states_with_the_weight_of_one_rollout():
     np.testing.assert_allclose(found, [(5 * rows[0] + average / 4) / 5.25, (5 * rows[5] + average / 4) / 5.25, average])
 
 
+class Zeros:
+    """Generator whose factors are equal, so that (1, 0) and (0, 1) have equal sums."""
+
+    def integers(self, most, size, dtype):
+        return np.zeros(size, dtype)
+
+
+@pytest.mark.parametrize("collide", [False, True])
+def test_equal_rows_are_found(collide, monkeypatch):
+    rows = RNG(0).integers(-1, 2, size=(60, 3)) * 1.0
+    rows[(rows == 0) & (RNG(1).random(rows.shape) < 0.5)] = -0.0
+    if collide:
+        monkeypatch.setattr(np.random, "default_rng", lambda seed: Zeros())
+    first, place = candidates.distinct(rows)
+    unique, group = np.unique(rows, axis=0, return_inverse=True)
+    assert len(first) == len(unique)
+    assert np.array_equal(rows[first][place], rows)
+    assert len(set(zip(place.tolist(), group.ravel().tolist(), strict=True))) == len(unique)
+
+
 def test_neighbours_are_the_nearest():
     x, rows = RNG(0).normal(size=(40, 3)), RNG(1).exponential(size=(40, 6))
     fitted, new = Neighbours.fit(x, rows, 10**9, 7), RNG(2).normal(size=(9, 3))
@@ -350,6 +370,8 @@ def test_many_observations_are_the_same_as_one(result):
     for s in range(7):
         np.testing.assert_allclose(result.at(s).covariance[0], covariance[s], rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(result.at(s).mean[0], mean[s], rtol=1e-12, atol=1e-12)
+    for one, other in zip(result.at_all([*range(7)] * 3), (mean, covariance), strict=True):
+        assert np.array_equal(one, np.tile(other, (3,) + (1,) * (other.ndim - 1)))
     with pytest.raises(SettingsError, match=r"observations has shape \(7,\)"):
         result.moments(np.arange(7.0))
 

@@ -140,6 +140,17 @@ class Features(arrays.FrozenArrays):
         return np.concatenate([z, z[:, i] * z[:, j]], axis=1)
 
 
+def distinct(rows: Floats) -> tuple[Integers, Integers]:
+    """Position of the first of all equal rows, and for each row which of these equals it, by sums modulo 2⁶⁴."""
+    odd = np.random.default_rng(0).integers(2**63, size=rows.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+    bits = (rows + 0.0).view(np.uint64)  # + 0.0, because −0 equals 0
+    sums = ((bits ^ bits >> np.uint64(32)) * odd).sum(axis=1)  # low bits of round numbers are 0
+    _, first, place = np.unique(sums, return_index=True, return_inverse=True)
+    if not np.array_equal(rows[first[place]], rows):  # equal sums of different rows
+        _, first, place = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    return first, place.ravel()
+
+
 class Candidate(ABC):
     """A fitted regression."""
 
@@ -168,23 +179,23 @@ class Constant(arrays.FrozenArrays, Candidate):
 class Table(arrays.FrozenArrays, Candidate):
     """The average of the states with the same inputs; for others the average of all."""
 
-    keys: Floats  # [k, d], different inputs in lexicographic order
+    keys: Floats  # [k, d], different inputs
     averages: Floats  # [k, m]
     average: Floats  # [m]
 
     @classmethod
     def fit(cls, inputs: Floats, rows: Floats, rollouts: int) -> Table:
         """Fit to rows [N, m] from this many rollouts each."""
-        keys, place, counts = np.unique(inputs, axis=0, return_inverse=True, return_counts=True)
-        sums, average, prior = np.zeros((len(keys), rows.shape[1])), rows.mean(axis=0), 1 / rollouts
-        np.add.at(sums, place.ravel(), rows)
-        return cls(keys, (sums + prior * average) / (counts + prior)[:, None], average)
+        first, place = distinct(inputs)
+        sums, average, prior = np.zeros((len(first), rows.shape[1])), rows.mean(axis=0), 1 / rollouts
+        np.add.at(sums, place, rows)
+        counts = np.bincount(place)
+        return cls(inputs[first], (sums + prior * average) / (counts + prior)[:, None], average)
 
     def rows(self, inputs: Floats) -> Floats:
         """The averages of the inputs."""
-        both, place = np.unique(np.concatenate([self.keys, inputs]), axis=0, return_inverse=True)
-        known = np.full(len(both), len(self.keys))
-        place = place.ravel()
+        first, place = distinct(np.concatenate([self.keys, inputs]))
+        known = np.full(len(first), len(self.keys))
         known[place[: len(self.keys)]] = np.arange(len(self.keys))
         averages = np.concatenate([self.averages, self.average[None]])
         return np.asarray(averages[known[place[len(self.keys) :]]])

@@ -19,7 +19,7 @@ from jmdp.base.settings import asks_for_seed, short, whole_number
 from jmdp.distribute.pools import Pool, one_thread
 from jmdp.distribute.process_pool import pool_of
 from jmdp.errors import PolicyError, SettingsError, SimulatorError, UnavailableError
-from jmdp.methods.learned.candidates import Moments
+from jmdp.methods.learned.candidates import Moments, distinct
 from jmdp.methods.learned.inputs import Inputs
 from jmdp.methods.learned.stack import CovarianceStack, MeanStack
 from jmdp.methods.learned.visited import (
@@ -203,9 +203,17 @@ class RegressedEvaluation(LearnedResult):
     def moments(self, observations: npt.NDArray[Any]) -> tuple[Floats, Floats]:
         """Means [n, A] and covariances [n, A, A] of the returns of all actions, for observations [n, …].
 
-        Many observations are predicted in parts, one for each core at a time.
+        Many observations are predicted in parts, one for each core at a time. Those that recur are predicted once.
         """
-        inputs, A = self._inputs_of(observations), self.actions.size
+        inputs = self._inputs_of(observations)
+        first, place = distinct(inputs)
+        if 2 * len(first) <= len(inputs):
+            mean, covariance = self._moments(inputs[first])
+            return mean[place], covariance[place]
+        return self._moments(inputs)
+
+    def _moments(self, inputs: Floats) -> tuple[Floats, Floats]:
+        A = self.actions.size
         mean, covariance = np.empty((len(inputs), A)), np.empty((len(inputs), A, A))
 
         def predict(first: int, step: int) -> None:
