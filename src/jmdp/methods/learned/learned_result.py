@@ -333,8 +333,8 @@ def actors_of(policy: Actor | Mapping[str, Actor]) -> tuple[Actor, ...]:
     return tuple(policy.values()) if isinstance(policy, Mapping) else (policy,)
 
 
-_PART = 1024
-"""Observations that are predicted together: their arrays stay in the cache."""
+_PART = 2048
+"""Observations that are predicted together."""
 
 _LITTLE = 0.15
 """Relative standard deviation of gap variances between states below which a constant is called right."""
