@@ -32,9 +32,9 @@ TITLES = {
     "freeway": "Atari Freeway: wait for gaps, or just run?",
     "gymnax_asterix": "MinAtar Asterix in JAX: wait, or go for the treasure?",
     "jax_thermostat": "A thermostat in JAX: how wide a band?",
-    "learned_gymnax": "CartPole in JAX: a network for all states",
-    "learned_gymnasium": "Pendulum: a network for all states",
-    "learned_pong": "Atari Pong: a network for all states",
+    "learned_gymnax": "CartPole in JAX: left or right, in every state?",
+    "learned_gymnasium": "Pendulum: which torque, at every angle?",
+    "learned_policies": "CartPole: what is a new policy worth in every state?",
 }
 """Examples in the order of the page, with their headings."""
 ORDER = list(TITLES)
@@ -45,8 +45,8 @@ OPENING = """# Gallery
 Questions about environments that you may know, each answered by a script of a few lines. Most take seconds, the longest
 about a minute. All seeds are 0. `python -m examples` runs all of them and writes this page; they need
 `pip install -e ".[examples]"`. [Simulators](simulators.md) and [Compare two policies](howto/compare_policies.md)
-explain the tables, and how to connect your own simulator; [networks](neural.md) explains the last entries, which train
-a network.
+explain the tables, and how to connect your own simulator; [learned moments](neural.md) explains the last entries, which
+answer for all states at once.
 
 How to read the charts: above, how far each alternative is behind the best one on average (dot and interval) and how
 much that varies from episode to episode (bars); below, how often the best one does better, equally well and worse than

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import runpy
 import sys
 from pathlib import Path
@@ -14,14 +13,12 @@ printed: list[Any] = []
 def remember(*values: Any, **settings: Any) -> None:
     """Print as usual, and remember results that can be drawn."""
     printed.extend(value for value in values if hasattr(value, "plot") or hasattr(value, "calibration"))
-    show(*values, **settings)
+    print(*values, **settings)
 
 
 if __name__ == "__main__":
     script, out = sys.argv[1], Path(sys.argv[2])
-    show, builtins.print = builtins.print, remember
-    runpy.run_path(script, run_name="__main__")
-    builtins.print = show
+    runpy.run_path(script, {"print": remember}, run_name="__main__")  # numba does not load if builtins.print is another
 
     from matplotlib import rc_context
 

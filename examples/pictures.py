@@ -136,10 +136,10 @@ def together(frames: list[Frame]) -> Frame:
     return np.min(frames, axis=0)
 
 
-def poles() -> Frame:
-    """CartPole in several states."""
-    states = [(x, 0.0, angle, 0.0) for x, angle in ((-1.9, -0.2), (-0.9, 0.12), (0.1, -0.05), (1.0, 0.2), (1.9, 0.0))]
-    return together([gymnasium_frame("CartPole-v1", states=put(state=np.array(state))) for state in states])
+def poles(*shown: tuple[float, float]) -> Frame:
+    """CartPole in several states, given as the place of the cart and the angle of the pole."""
+    states = [np.array([x, 0.0, angle, 0.0]) for x, angle in shown]
+    return together([gymnasium_frame("CartPole-v1", states=put(state=state)) for state in states])
 
 
 def pendulums() -> Frame:
@@ -165,9 +165,9 @@ DRAW: dict[str, Callable[[], Frame]] = {
     "freeway": partial(atari, "freeway", lambda ram: 1, 9, 10),
     "gymnax_asterix": partial(min_atar, 60),
     "jax_thermostat": room,
-    "learned_gymnax": poles,
+    "learned_gymnax": partial(poles, (-1.9, -0.2), (-0.9, 0.12), (0.1, -0.05), (1.0, 0.2), (1.9, 0.0)),
     "learned_gymnasium": pendulums,
-    "learned_pong": partial(atari, "pong", chase, 60, 130),
+    "learned_policies": partial(poles, (-1.1, 0.2), (1.1, -0.2)),
 }
 """How the picture of each entry is made."""
 

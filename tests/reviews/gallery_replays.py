@@ -27,7 +27,7 @@ def _shop() -> Case:
     names: dict[str, Any] = {}
     code = (EXAMPLES / "own_simulator.py").read_text(encoding="utf-8").split("\nprint(")[0]
     exec(code, names)
-    return names["Shop"](), names["policy"], {"discount": 0.95}
+    return names["Bakery"](), names["policy"], {"discount": 0.95}
 
 
 def _lake(cell: int) -> int:
@@ -111,7 +111,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "gymnax_breakout": lambda: _gymnax("Breakout-MinAtar"),
     "learned_gymnasium": lambda: (_gymnasium("Pendulum-v1"), _swing, {"discount": 0.9, "actions": [[-1.0], [1.0]]}),
 }
-"""The entries of the gallery; `learned_gymnax` and `learned_pong` have the environments of others."""
+"""The entries of the gallery; `learned_gymnax` and `learned_policies` have the environments of others."""
 
 
 def replayed(name: str, steps: int = 30, horizon: int = 30, seed: int = 7) -> tuple[int, int, int]:
