@@ -244,7 +244,7 @@ BUGS = [
     Bug("second moments are those of the tables of higher orders", "Evaluation._gap_moments",
         instead("known_twice(known, second)", "known"),
         "methods/exact_pairs/test_higher_moments.py::test_second_moments_are_as_narrow_as_without_higher_orders"),
-    Bug("means of gaps are differences of rounded means", "differences", instead("-x.low[:, None]", "x.low[:, None]"),
+    Bug("means of gaps are differences of rounded means", "differences", instead("negative(_)", "it._replace(low=-it.low)"),
         NEAR_ONE + "test_means_of_gaps_are_subtracted_before_they_are_rounded"),
     Bug("gaps from a random start leave out their spread between starts", "StartRow.gaps",
         instead("within + deviation * deviation", "within"),

@@ -90,7 +90,8 @@ class _SourceUsage(Usage):
 
     @used.setter
     def used(self, value: bool) -> None:
-        self._names.add(self._name)
+        if value:
+            self._names.add(self._name)
 
 
 class SourcedShock(Shock):

@@ -97,7 +97,7 @@ class LockstepBranches:
     def __init__(self, simulator: Simulator, plan: BranchPlan, roots: Sequence[Shock], first: int = 0) -> None:
         self._simulator, self._plan, self._roots = simulator, plan, roots
         self._usage = roots[0].usage or Usage()
-        self._usage.used |= plan.random_starts
+        self._usage.used |= plan.random_starts and plan.redraw is None  # else they are the source "start"
         self._meet, self._one_shock, self._rollouts = plan.merges, plan.one_shock, plan.actions is not None
         self._samples, self._columns = len(roots), len(roots) * len(plan.actors)
         self._sums = BranchSums(self._columns, plan.discount)
