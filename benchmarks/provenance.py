@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
@@ -116,8 +117,8 @@ def digest(files: Sequence[str]) -> str:
 
 
 def _program(source: str) -> str:
-    """Return a program without comments, docstrings and layout."""
-    tree = ast.parse(source)
+    """Return a program without comments, docstrings, layout and number of the version."""
+    tree = ast.parse(re.sub(r'^__version__ = ".*"$', "", source, flags=re.MULTILINE))
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = [part for part in node.body if not _is_text(part)]

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from jmdp.statistics.selection import Margin
     from jmdp.studies.running import study
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = [
     "JIPE",
