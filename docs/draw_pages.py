@@ -39,8 +39,8 @@ FIGURES: dict[str, tuple[str, str, Callable[[Names], Any], str]] = {
 """By file below docs/images: the page, the name that its code must define, how it is drawn, and seeds."""
 
 
-def defined(page: Path, name: str) -> Names:
-    """Run the Python blocks of a page until one defines this name, in a temporary folder."""
+def drawn(page: Path, name: str, draw: Callable[[Names], Any]) -> Any:
+    """Run the Python blocks of a page until one defines this name, in a temporary folder, and draw there."""
     names: Names = {"__name__": page.stem}
     with tempfile.TemporaryDirectory() as folder:
         before = Path.cwd()
@@ -49,7 +49,7 @@ def defined(page: Path, name: str) -> Names:
             for block in re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S):
                 exec(compile(block, str(page), "exec"), names)
                 if name in names:
-                    return names
+                    return draw(names)
         finally:
             os.chdir(before)
     raise SystemExit(f"{page} does not define {name}.")
@@ -61,7 +61,7 @@ def main(chosen: list[str]) -> None:
         page, result, draw, seeds = FIGURES[name]
         out = DOCS / "images" / f"{name}.svg"
         with matplotlib.rc_context({"svg.hashsalt": "jmdp"}):
-            draw(defined(DOCS / page, result)).savefig(out, metadata={"Date": None})
+            drawn(DOCS / page, result, draw).savefig(out, metadata={"Date": None})
         record(out, seeds=seeds, sources=[DOCS / page])
 
 
