@@ -161,9 +161,9 @@ def sample_returns(
     gained, scenario, shared = np.empty(branches), np.empty(branches, np.int64), np.empty(branches, np.bool_)
     moved = Branches(new_state, new_action, gained, scenario, shared)
     for row in range(returns.shape[0]):
-        state[:] = start
-        action[:] = first
-        returns[row], gains[row], exact[row] = 0.0, 0, True
+        for i in range(branches):  # a copy of slices would compile the message for different shapes: half of all code
+            state[i], action[i] = start, first[i]
+            returns[row, i], gains[row, i], exact[row, i] = 0.0, 0, True
         weight = 1.0
         for t in range(horizon):
             advance(rng, tables, state, action, moved)
