@@ -43,8 +43,10 @@ METHODS: list[Part] = [
         [
             ("Whole policies?", "jmdp.compare_policies(env)", "needs reset and step only"),
             ("One decision in\none state?", "jmdp.compare(simulator)", "stops when decided"),
-            ("A list of a few\nstates?", "MonteCarlo(states=[…])", "intervals, also of distributions"),
-            ("", "NeuralGram(seed=0)", "all states; tested on held-out ones"),
+            ("A list of states?", "jmdp.study(simulator)", "each until it is decided"),
+            ("Whole simulations,\nSimPy or Mesa?", "jmdp.compare_runs(designs)", "functions of a jmdp.Luck"),
+            ("Scores that exist?", "jmdp.compare_scores(files)", "the same tasks, paired by name"),
+            ("", "LearnedMoments(seed=0)", "all states; tested on held-out ones"),
         ],
     ),
 ]

@@ -112,6 +112,7 @@ def test_the_gate_as_json(run):
     [
         (["compare-scores"], ""),
         (["compare-scores", "old.csv"], "no column 'alternative'|All scores are of"),
+        (["compare-scores", "old.csv", "pair=task"], "write --pair task"),
         (["compare-scores", "a=old.csv", "new.csv"], "with and without a name"),
         (["compare-scores", "missing.csv"], "There is no file"),
         (["gate", "--scores", "old.csv", "new.csv", "--margin", "3%", "--worse", "1%"], "Give more than --margin"),

@@ -247,14 +247,14 @@ class ScoreQuestion:
             if self.alternative not in columns and name is None:
                 name = Path(given).stem
             return replace(self._columns(columns, name, str(given)), about=about, paired=paired)
-        if _is_list(given) and given and all(isinstance(one, (str, PathLike)) for one in given):
+        if _is_list(given) and len(given) > 0 and all(isinstance(one, (str, PathLike)) for one in given):
             parts = [self._read(path, name, trusted) for path in given]
             return reduce(Table.joined, [part for part in parts if part is not None])
         return None
 
     def _of_one(self, name: str, given: Any) -> Table:
         """The scores of one alternative: by id, each one or several, or by position."""
-        if isinstance(given, Mapping):
+        if isinstance(given, Mapping) or hasattr(given, "items"):  # a Series, whose index names the scores
             rows = [(str(key), one) for key, found in given.items() for one in (found if _is_list(found) else [found])]
         elif _is_list(given) and self.pair in ("position", None):
             rows = [(str(i), one) for i, one in enumerate(given)]
@@ -277,8 +277,9 @@ class ScoreQuestion:
         if missing:
             known = ", ".join(short(key, 40) for key in list(columns)[:12])
             raise SettingsError(
-                f"{where} has no column {short(missing[0])}. Its columns are {known}. Name the others: alternative=…, "
-                "pair=… or levels=[…], score=…."
+                f"{where} has no column {short(missing[0])}. Its columns are {known}. Name yours: --alternative, "
+                "--pair (or --levels) and --score of the command line, arguments of the same names in Python. A "
+                'column for each alternative: frame.melt("task", var_name="alternative", value_name="score").'
             )
         size = len(columns[self.score])
 

@@ -30,7 +30,7 @@ from jmdp.statistics.drawn_evaluation import DrawnSamples
 from jmdp.statistics.levels import Levels
 from jmdp.statistics.means import FEW, Sampling
 from jmdp.statistics.pair_means import PairMeans
-from jmdp.statistics.planning import fewest
+from jmdp.statistics.planning import FEWEST, fewest
 from jmdp.statistics.proportions import MOST_EXACT, mcnemar, rate_interval, unpaired
 from jmdp.statistics.sample_summary import SampleSummary
 from jmdp.statistics.selection import Limits, Margin
@@ -305,7 +305,7 @@ class ScoreComparison(WholeComparison):
                 said.append(
                     f"{count:,} {unit}s of {name} are left out, because another alternative has no score of them"
                 )
-        said += [*self._tests(), *self._by_level(), self._drawn()]
+        said += [*self._tests(), *self._by_level(), *self._needed(), self._drawn()]
         return [*said, self._valid(), ESTIMATES]
 
     def _tests(self) -> list[str]:
@@ -346,6 +346,19 @@ class ScoreComparison(WholeComparison):
         if second < _LITTLE:
             return [f"{said}: more {inner}s per {outer} would not help, more {outer}s would"]
         return [f"{said}: more {inner}s per {outer} would remove at most the second part, more {outer}s both"]
+
+    def _needed(self) -> list[str]:
+        """How many units it takes to find a gap as large as the estimate, if scores that are looked at once do not."""
+        levels, other = self.scores.levels, self.runner_up
+        nested = levels.pairs is not None and not (levels.crossed or levels.own or levels.fixed)
+        if other is None or not nested or self.scores.running or self.samples < FEWEST:
+            return []
+        gap = self.advantage(self.leader, other)
+        size = float(f"{abs(float(gap)):.2g}")
+        if not gap.low <= 0 <= gap.high or size == 0:
+            return []
+        count = float(f"{self.plan(difference=size).fixed:.2g}")
+        return [f"to find a gap of {size:g}, about {count:,.0f} {self.scores.unit}s: found.plan(difference={size:g})"]
 
     def _drawn(self) -> str:
         """What the statement is about: which levels are taken as drawn."""

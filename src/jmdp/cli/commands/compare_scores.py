@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
@@ -203,6 +204,9 @@ def _given(files: tuple[str, ...]) -> Any:
         raise SettingsError("Give a file of scores, or one for each alternative.")
     if not any(equals for _, equals, _ in pairs):
         return files[0] if len(files) == 1 else list(files)
+    for name, _, path in pairs:
+        if name in _ScoreOptions.__dataclass_fields__ and not Path(path).exists():
+            raise SettingsError(f"There is no file {short(path)}. If {name} is an option, write --{name} {path}.")
     if not all(equals for _, equals, _ in pairs):
         raise SettingsError(f"{short(' '.join(files))} has files with and without a name. Give NAME=FILE for each.")
     named: dict[str, list[str]] = {}

@@ -124,8 +124,9 @@ class RunBlocks:
             made = f"jmdp.Shock.of_sample({self.seed}, {sample})"
             made = made if self.history is None else f"history.given_to({made})"
             error.add_note(
-                f"In the design {short(name)}, sample {sample}. To repeat this run alone, call it with "
-                f"jmdp.Luck({made})."
+                f"In the design {short(name)}, sample {sample}. A design receives a jmdp.Luck and draws by name, as in "
+                'luck.poisson("demand", day, mean=9); luck.seed("model") seeds a library. To repeat this run alone, '
+                f"call it with jmdp.Luck({made})."
             )
             raise
         return found
