@@ -133,7 +133,8 @@ def _is_text(node: ast.AST) -> bool:
 def _loaded() -> set[str]:
     """Return the source files of the repository that this process has loaded, without this one."""
     paths = {Path(str(getattr(module, "__file__", None))).resolve() for module in list(sys.modules.values())}
-    ours = {path.relative_to(ROOT) for path in paths if path.suffix == ".py" and path.is_relative_to(ROOT)}
+    there = [path for path in paths if path.suffix == ".py" and path.is_file()]  # torch has modules without one
+    ours = {path.relative_to(ROOT) for path in there if path.is_relative_to(ROOT)}
     return {path.as_posix() for path in ours if path.parts[0] != "tests"} - {"benchmarks/provenance.py"}
 
 

@@ -34,6 +34,10 @@ up_first = {model.states.name(s): "U" if s >= COLUMNS else "R" for s in range(RO
 policies = {"up first": up_first, "right first": world.policies["goal_directed"]}
 
 
+_FIRST_FRAME = 0.3
+"""Where the picture begins, as a share of its time: in the second future, since the first frame is empty."""
+
+
 @dataclass
 class Moving:
     """An attribute that changes at some times."""
@@ -59,7 +63,7 @@ class Moving:
         values = ";".join(self.values[i] for i in kept)
         return (
             f'<animate attributeName="{name}" values="{values}" keyTimes="{times}" dur="{total:.2f}s" '
-            'repeatCount="indefinite"/>'
+            f'begin="-{_FIRST_FRAME * total:.2f}s" repeatCount="indefinite"/>'
         )
 
     def _idle(self, i: int) -> bool:
