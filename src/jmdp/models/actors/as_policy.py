@@ -127,7 +127,8 @@ def as_policy(
             raise
     if callable(policy):
         return _Function(policy, replace(reading, table=table))
-    raise PolicyError(f"A {type(policy).__name__} cannot be used as a policy. {_ACCEPTED}")
+    acts = callable(getattr(policy, "act", None)) * " Its method act may be one: lambda seen: agent.act(seen)."
+    raise PolicyError(f"An object of type {type(policy).__name__} cannot be used as a policy. {_ACCEPTED}{acts}")
 
 
 def _uniform(name: str, actions: Labels | None) -> Actor:
