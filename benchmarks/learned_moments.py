@@ -21,6 +21,7 @@ import numpy as np
 
 import jmdp
 from benchmarks.learned_problems import KEPT_ASIDE, PROBLEMS, Problem
+from benchmarks.provenance import record
 from jmdp.base.luck import Shock
 from jmdp.distribute.process_pool import pool_of
 from jmdp.methods.learned import RegressedEvaluation
@@ -179,6 +180,7 @@ def main() -> None:
                 found = measured(name, seed, given.pool, given.truths, given.truth_seconds)
                 with given.out.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(found, ensure_ascii=False) + "\n")
+                record(given.out, seeds=" ".join(map(str, given.seeds)))
             print(_row(found), flush=True)
 
 
