@@ -48,8 +48,8 @@ about a minute. All seeds are 0. `python -m examples` runs all of them and write
 explain the tables, and how to connect your own simulator; [learned moments](neural.md) explains the last entries, which
 answer for all states at once.
 
-Sampling stops as soon as the question is decided, at one of the scheduled looks, and the intervals hold at all of them. So most
-intervals just exclude 0; `precision=` or `samples=` would make them narrower.
+Sampling stops as soon as the question is decided, at one of the scheduled looks, and the intervals hold at all of them.
+So most intervals just exclude 0; `precision=` or `samples=` would make them narrower.
 
 How to read the charts: above, how far each alternative is behind the best one on average (dot and interval) and how
 much that varies from episode to episode (bars); below, how often the best one does better, equally well and worse than

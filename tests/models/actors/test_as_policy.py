@@ -226,7 +226,9 @@ def test_hidden_luck_and_memory_are_noticed():
 def test_what_is_no_policy():
     with pytest.raises(PolicyError, match=r"No policy is given.*'uniform'"):
         as_policy(None, TWO)
-    with pytest.raises(PolicyError, match=r"An object of type dict cannot be used as a policy. Give {state: action}, probabilities"):
+    with pytest.raises(
+        PolicyError, match=r"An object of type dict cannot be used as a policy. Give {state: action}, probabilities"
+    ):
         as_policy({0: 1}, TWO)
     with pytest.raises(PolicyError, match=r"takes 3 arguments. Give f\(obs\) or f\(obs, rng\)"):
         as_policy(lambda a, b, c: 0, TWO)
