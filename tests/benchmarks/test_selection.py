@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
+from benchmarks.running import Parts
 from benchmarks.selection import Found, compare, exceeds
 from benchmarks.selection_cells import DELTA, MEANS, NOISES, Cell, cells
 from benchmarks.selection_classics import Runs, nelson_matejcik, nelson_matejcik_constant, rinott, rinott_constant
@@ -160,7 +161,7 @@ def test_wrong_claims_are_counted():
 
 
 def test_a_quick_run():
-    report = compare(quick=True)
+    report = compare(quick=True, parts=Parts())
     assert len(report.details) == 48
     assert len(report.rows) == 8
     assert len(report.goals) == 5
