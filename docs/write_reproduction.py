@@ -32,7 +32,7 @@ python -m reproduction residuals gap_validation --out report
 
 It writes `numbers/NAME.json`, `figures/NAME.svg` and a self-contained `report.html`; a quick run writes `NAME-quick`
 and `report-quick.html`. Repeat the command to resume an interrupted run. The exit code is 1 if a claim was not
-reproduced.
+reproduced. `--minutes` limits the processor time of each network on the authors' settings; a larger number continues.
 
 The authors have published their scripts ([github.com/egecky/jmdp](https://github.com/egecky/jmdp)), which state the
 settings that the paper leaves out. Each claim is listed with the paper's number, if it prints one, and with what was

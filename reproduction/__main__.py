@@ -46,6 +46,8 @@ class Reproduce(Command):
     """Use little data and few samples, to test that everything runs."""
     workers: int = 2
     """Number of emulator processes. The results do not depend on it."""
+    minutes: float | None = None
+    """Processor time of each network on the authors' settings; a larger number continues. Default: 20."""
     numbers: Path | None = None
     """Folder for the numbers, if not OUT/numbers."""
 
@@ -58,10 +60,12 @@ class Reproduce(Command):
             raise SettingsError(f"--out {self.out} is not a folder. Give a folder, which is created if necessary.")
         workers = whole_number("workers", self.workers, 1)
         chosen = [name for name in EXPERIMENTS if "all" in self.names or name in self.names]
+        if self.minutes is not None and not self.minutes >= 0:
+            raise SettingsError(f"minutes is {self.minutes}. Give a number, at least 0.")
         records: list[Record] = []
         with Log(quiet=self.quiet) as log:
             work = Work(self.out / "work", not self.quiet, workers, log.tell)
-            settings = Run(self.quick, self.numbers)
+            settings = Run(self.quick, self.minutes, self.numbers)
             found = reproduce(chosen, self.out, settings, work)
             for name in chosen:
                 log.tell(f"{name}: running")

@@ -6,15 +6,16 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
 from benchmarks.provenance import record as record_provenance
 from jmdp.base.whole_files import whole_file
 from jmdp.show.plots.style import new_figure
-from reproduction.experiment import Work
+from reproduction.experiment import Experiment, Work
 from reproduction.paper import EXPERIMENTS
+from reproduction.paper.atari_on_theirs import OnTheirSettings
 from reproduction.records import Record, run_and_save, saved_record
 from reproduction.report import Part, html, svg
 
@@ -24,8 +25,17 @@ class Run:
     """What is run, beside the names."""
 
     quick: bool = False
+    minutes: float | None = None
+    """Processor time of each network on the authors' settings; None is the default of the experiment."""
     numbers: Path | None = None
     """Folder for the numbers; None is a folder of the run."""
+
+    def configured(self, kind: type[Experiment]) -> Experiment:
+        """Return an experiment with its settings."""
+        found = kind.configured(self.quick)
+        if self.minutes is not None and isinstance(found, OnTheirSettings):
+            return replace(found, minutes=self.minutes)
+        return found
 
 
 def reproduce(names: Sequence[str], folder: Path, run: Run, work: Work) -> Iterator[Record]:
@@ -41,7 +51,7 @@ def reproduce(names: Sequence[str], folder: Path, run: Run, work: Work) -> Itera
     for name in names:
         EXPERIMENTS[name].require()
     mode = "-quick" if run.quick else ""
-    experiments = {name: kind.configured(run.quick) for name, kind in EXPERIMENTS.items()}
+    experiments = {name: run.configured(kind) for name, kind in EXPERIMENTS.items()}
     numbers = {name: (run.numbers or folder / "numbers") / f"{name}{mode}.json" for name in experiments}
     parts: dict[str, Part] = {}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from reproduction.experiment import Experiment
 from reproduction.paper.atari_gap_variances import AtariGapVariances
+from reproduction.paper.atari_on_theirs import AuthorsGapVariances, AuthorsTDErrors
 from reproduction.paper.atari_td_errors import AtariTDErrors
 from reproduction.paper.chain_correlation import ChainCorrelation
 from reproduction.paper.diagonal import Diagonal
@@ -19,7 +20,7 @@ EXPERIMENTS: dict[str, type[Experiment]] = {
     kind.name: kind
     for kind in (
         Example2, Diagonal, IncrementalConvergence, JIPEn, Residuals, GridworldCorrelations, ChainCorrelation,
-        GapValidation, AtariTDErrors, ProjectedContraction, AtariGapVariances,
+        GapValidation, AuthorsTDErrors, AtariTDErrors, ProjectedContraction, AuthorsGapVariances, AtariGapVariances,
     )
 }  # fmt: skip
 """In the order of the paper."""
