@@ -93,7 +93,9 @@ def page(full: str = "hours on two cores; it can be interrupted") -> str:
     parts = [OPENING.format(full=full, counts=counts, items=items, failed=lost)]
     for about, placed in places:
         names = " ".join(record.name for _, record in placed)
-        command = f"`python -m reproduction {names} --out report`"
+        minutes = {record.settings["minutes"] for _, record in placed if "minutes" in record.settings}
+        given = "".join(f" --minutes {each:g}" for each in sorted(minutes))
+        command = f"`python -m reproduction {names}{given} --out report`"
         parts.append(f"## {about.title}\n\n{about.where} of the paper; {command}.\n")
         if about.described:
             parts.append(f"The paper's figure, which is not shown here: {about.described}\n")

@@ -48,6 +48,8 @@ class Reproduce(Command):
     """Number of emulator processes. The results do not depend on it."""
     minutes: float | None = None
     """Processor time of each network on the authors' settings; a larger number continues. Default: 20."""
+    further: int = 0
+    """Paired rollouts in each of 200 further states of the authors' Atari settings: 128 take 80 minutes in all."""
     numbers: Path | None = None
     """Folder for the numbers, if not OUT/numbers."""
 
@@ -62,10 +64,11 @@ class Reproduce(Command):
         chosen = [name for name in EXPERIMENTS if "all" in self.names or name in self.names]
         if self.minutes is not None and not self.minutes >= 0:
             raise SettingsError(f"minutes is {self.minutes}. Give a number, at least 0.")
+        further = whole_number("further", self.further, 0)
         records: list[Record] = []
         with Log(quiet=self.quiet) as log:
             work = Work(self.out / "work", not self.quiet, workers, log.tell)
-            settings = Run(self.quick, self.minutes, self.numbers)
+            settings = Run(self.quick, self.minutes, further, self.numbers)
             found = reproduce(chosen, self.out, settings, work)
             for name in chosen:
                 log.tell(f"{name}: running")

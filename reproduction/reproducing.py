@@ -27,15 +27,18 @@ class Run:
     quick: bool = False
     minutes: float | None = None
     """Processor time of each network on the authors' settings; None is the default of the experiment."""
+    further: int = 0
+    """Paired rollouts in each of the states further apart, on the authors' settings."""
     numbers: Path | None = None
     """Folder for the numbers; None is a folder of the run."""
 
     def configured(self, kind: type[Experiment]) -> Experiment:
         """Return an experiment with its settings."""
         found = kind.configured(self.quick)
-        if self.minutes is not None and isinstance(found, OnTheirSettings):
-            return replace(found, minutes=self.minutes)
-        return found
+        if not isinstance(found, OnTheirSettings):
+            return found
+        minutes = found.minutes if self.minutes is None else self.minutes
+        return replace(found, minutes=minutes, further=self.further or found.further)
 
 
 def reproduce(names: Sequence[str], folder: Path, run: Run, work: Work) -> Iterator[Record]:

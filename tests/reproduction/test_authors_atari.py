@@ -213,7 +213,7 @@ def test_verdicts_follow_from_ratios(ratio, verdict):
         "constant": [1.0, 0.9, 1.1], "ours": [1.0, 0.9, 1.1],
     }  # fmt: skip
     data = {"games": [{"game": "pong", "updates": [1000], "sets": {"first": found}}]}
-    close, severe, *others = AuthorsGapVariances()._judged(data)
+    close, severe, *others = AuthorsGapVariances(seeds=(31,))._judged(data)
     assert close.verdict is verdict
     assert severe.verdict is Judgement.NOT_REPRODUCED
     assert all(finding.addition for finding in others)
@@ -221,7 +221,7 @@ def test_verdicts_follow_from_ratios(ratio, verdict):
 
 def test_falls_of_one_network_are_known_without_an_interval():
     squares = [[[1.0] * 5] + [[1e-3] * 5] * 12]
-    game = {"game": "pong", "updates": [1200], "seconds": [60.0], "blocks": ["mean", "diagonal", "same state", "cross", "gap"],
-            "squares": squares}  # fmt: skip
-    found = AuthorsTDErrors()._judged({"games": [game]})
+    blocks = ["mean", "diagonal", "same state", "cross", "gap"]
+    game = {"game": "pong", "updates": [1200], "seconds": [60.0], "blocks": blocks, "squares": squares}
+    found = AuthorsTDErrors(seeds=(31,))._judged({"games": [game]})
     assert {finding.verdict for finding in found} == {Judgement.CANNOT_BE_JUDGED}

@@ -50,8 +50,8 @@ class Game:
     """Processor time of training, for each network."""
     first: tuple[int, int, int, int]
     """Walks, states of each, steps between them, and paired rollouts: the authors' choice of states."""
-    more: tuple[int, int, int, int] | None
-    """The same, for states further apart."""
+    more: tuple[int, int, int, int]
+    """The same, for states further apart; with 0 rollouts they are not judged."""
     learned_steps: int
     """Simulated steps of our learned method, without those in its own held-out states."""
     segment: int
@@ -62,11 +62,7 @@ class Game:
     def references(self) -> dict[str, Reference]:
         """The sets of states."""
         sizes = {"first": (42, self.first), "more": (43, self.more)}
-        return {
-            key: Reference(self.name, seed, *size, self.length)
-            for key, (seed, size) in sizes.items()
-            if size is not None
-        }
+        return {key: Reference(self.name, seed, *size, self.length) for key, (seed, size) in sizes.items()}
 
     def starts(self) -> dict[str, Starts]:
         """The states of each set."""
@@ -118,9 +114,12 @@ class Game:
         }
         begin = 0
         for key, reference in self.references().items():
-            simulated, starts = reference.collected(folder, tell), reference.starts()
+            starts = reference.starts()
             here = slice(begin, begin + len(starts.pair))
             begin = here.stop
+            if not reference.rollouts:
+                continue
+            simulated = reference.collected(folder, tell)
             found["sets"][key] = self._ratios(reference, starts, simulated, networks, ours, here)
         return found
 
@@ -172,6 +171,11 @@ class Game:
             "network": [_numbers(part.ratio) for part in of_network],
             "untrained": [_numbers(ratio) for ratio in untrained],
             "network_independent": [_numbers(part.independent_ratio) for part in of_network],
+            "looked_at": [network.looked_at for network in networks],
+            "curves": [
+                [float(look[here, 4].mean() / truth.simulated_variance.mean()) for look in network.looks]
+                for network in networks
+            ],
             "network_mean": [float(network.looks[-1][here, :2].mean()) for network in networks],
             "ours": _numbers(of_ours.ratio), "gain": _numbers(of_ours.variance_gain),
             "constant": _numbers(constant.ratio), "closed_form": _numbers(truth.closed_form_ratio),

@@ -63,7 +63,7 @@ class Network(eqx.Module):
         self.units = eqx.nn.Linear(64 * 7 * 7, UNITS, key=keys[3])
         self.mean = eqx.nn.Linear(UNITS, actions, key=keys[4])
         last = eqx.nn.Linear(UNITS, actions * RANK, key=keys[5])
-        begin = SMALL * jax.random.normal(keys[6], last.weight.shape), jnp.zeros_like(last.bias)
+        begin = SMALL * jax.random.normal(keys[6], last.weight.shape), jnp.zeros(actions * RANK)
         self.features = eqx.tree_at(lambda layer: (layer.weight, layer.bias), last, begin)
 
     def __call__(self, frame: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -163,7 +163,7 @@ _ADAM = optax.adam(LEARNING_RATE)
 
 
 @eqx.filter_jit
-def _look(network: Network, frame: Frames, pair: Any) -> tuple[jax.Array, jax.Array]:
+def _look(network: Network, frame: Any, pair: Any) -> jax.Array:
     """Means [N, 2] and gap variances |v(x) − v(y)|² [N] of pairs of actions."""
     mean, v = network(frame)
     rows = jnp.arange(len(pair))[:, None]
@@ -237,7 +237,7 @@ class Training:
     def _batch(self, queries: Replay, update: int, rng: np.random.Generator) -> Batch:
         """Queries that the replay holds at this update, and next actions of the uniform policy."""
         found = queries.some(rng.integers(min(LEARNING_STARTS + update, STEPS), size=BATCH))
-        following = rng.integers(self.network.mean.out_features, size=(BATCH, 2))
+        following = rng.integers(queries.actions, size=(BATCH, 2))
         reward = ((1 - DISCOUNT) * found.reward).astype(np.float32)
         return Batch(found.frame, found.action, reward, found.after.swapaxes(0, 1), following, found.ended)
 

@@ -1,10 +1,10 @@
 """Pair queries and paired rollouts on the authors' settings.
 
 Frame skip 1, no sticky actions, the uniform policy, one grey frame of 84 × 84 as observation. Two actions are queried
-in a state under one random sign u. The first has the reward clip(points + c u, 0, 1), the second clip(points − c u, 0, 1):
-the reward depends on the position in the query, not on the action. In a rollout of two branches u is shared whenever
-both have the same RAM; otherwise each branch draws its own. Next actions are always drawn separately. Returns are
-multiplied by 1 − γ.
+in a state under one random sign u. The first has the reward clip(points + c u, 0, 1), the second clip(points − c u, 0,
+1): the reward depends on the position in the query, not on the action. In a rollout of two branches u is shared
+whenever both have the same RAM; otherwise each branch draws its own. Next actions are always drawn separately. Returns
+are multiplied by 1 − γ.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def coupled(points: Any, sign: Any, first: Any) -> Any:
 def reduced(screen: Frames) -> Frames:
     """Grey frame 84 × 84: averages over the area of each pixel."""
     narrow = _COLUMNS @ (_ROWS @ screen.astype(np.float32)).T
-    return np.rint(narrow.T).astype(np.uint8)
+    return np.asarray(np.rint(narrow.T), np.uint8)
 
 
 def _areas(pixels: int) -> csr_array:
@@ -65,7 +65,9 @@ class Emulator:
         self.ale = ALEInterface()
         self.ale.setInt("frame_skip", 1)
         self.ale.setFloat("repeat_action_probability", 0.0)
-        self.ale.loadROM(roms.get_rom_path(game))
+        path = roms.get_rom_path(game)
+        assert path is not None
+        self.ale.loadROM(path)
         self.moves = self.ale.getMinimalActionSet()
 
     def act(self, action: int) -> tuple[float, bool]:
@@ -113,8 +115,8 @@ class Walk:
 
     def _simulate(self, number: int, played: list[int]) -> Queries:
         emulator, rng = Emulator(self.game), Shock.of_sample(self.seed, number).derived(b"queries").generator()
-        for action in played:
-            emulator.act(action)
+        for before in played:
+            emulator.act(before)
         ale, A, T = emulator.ale, len(emulator.moves), self.segment
         frame, after = np.empty((T, SIDE, SIDE), np.uint8), np.empty((T, 2, SIDE, SIDE), np.uint8)
         action = np.stack([rng.permuted(np.arange(A))[:2] for _ in range(T)])
@@ -271,7 +273,7 @@ class QueriedGame(Simulator):
 
     def digest(self, state: Queried) -> bytes:
         """RAM, position and pair."""
-        return state.game.ram.tobytes() + bytes([state.position, *state.pair])
+        return bytes(state.game.ram) + bytes([state.position, *state.pair])
 
     def observe(self, state: Queried) -> Frames:
         """The grey screen; its first pixel is the position."""
