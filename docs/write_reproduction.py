@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 from benchmarks.provenance import record as record_provenance
+from reproduction.experiment import Experiment
 from reproduction.findings import Finding, Judgement, Setting
 from reproduction.paper import EXPERIMENTS
 from reproduction.records import Record
@@ -77,9 +78,14 @@ def cell(findings: list[Finding]) -> str:
     ) or "–"  # fmt: skip
 
 
+def stored() -> dict[str, type[Experiment]]:
+    """The experiments whose numbers are stored."""
+    return {name: kind for name, kind in EXPERIMENTS.items() if (RESULTS / f"{name}.json").exists()}
+
+
 def page(full: str = "hours on two cores; it can be interrupted") -> str:
     """Return the page as Markdown."""
-    records = [(kind, Record.load(RESULTS / f"{name}.json")) for name, kind in EXPERIMENTS.items()]
+    records = [(kind, Record.load(RESULTS / f"{name}.json")) for name, kind in stored().items()]
     findings = [finding for _, record in records for finding in record.findings]
     places = [(section(placed), placed) for placed in by_place(records)]
     items = "\n".join(
@@ -97,6 +103,11 @@ def page(full: str = "hours on two cores; it can be interrupted") -> str:
         given = "".join(f" --minutes {each:g}" for each in sorted(minutes))
         command = f"`python -m reproduction {names}{given} --out report`"
         parts.append(f"## {about.title}\n\n{about.where} of the paper; {command}.\n")
+        parts += [
+            f"Numbers are not stored of: {kind.theirs} `python -m reproduction {name} --out report` runs it.\n"
+            for name, kind in EXPERIMENTS.items()
+            if name not in stored() and kind.where == about.where
+        ]
         if about.described:
             parts.append(f"The paper's figure, which is not shown here: {about.described}\n")
         parts += [f"![{about.title}](images/paper/{record.name}.svg)\n" for _, record in placed]
@@ -115,7 +126,7 @@ def write() -> None:
     """Write the page and its figures, and record what made them."""
     pictures = HERE / "images" / "paper"
     pictures.mkdir(exist_ok=True)
-    for name, kind in EXPERIMENTS.items():
+    for name, kind in stored().items():
         numbers, picture = RESULTS / f"{name}.json", pictures / f"{name}.svg"
         picture.write_bytes(svg(kind().figure(Record.load(numbers).data)))
         record_provenance(picture, sources=[numbers])

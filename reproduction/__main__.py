@@ -47,7 +47,8 @@ class Reproduce(Command):
     workers: int = 2
     """Number of emulator processes. The results do not depend on it."""
     minutes: float | None = None
-    """Processor time of each network on the authors' settings; a larger number continues. Default: 20."""
+    """Processor time of each network on the authors' settings: a larger number continues, 0 trains nothing. Default:
+    20; all of their updates take about 60."""
     further: int = 0
     """Paired rollouts in each of 200 further states of the authors' Atari settings: 128 take 80 minutes in all."""
     numbers: Path | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -12,7 +12,7 @@ from scipy.special import stdtrit
 from jmdp.show.plots.style import COLOURS, DASHES, GREY, SMALL, WIDTH, clear_spines, new_figure
 from reproduction.atari.settings import PAPER
 from reproduction.experiment import Experiment, Numbers, Work
-from reproduction.findings import CONFIDENCE, Claim, Finding, Floats, Measured, Setting
+from reproduction.findings import CONFIDENCE, Claim, Finding, Floats, Judgement, Measured, Setting
 from reproduction.paper.atari import TITLES, AtariExperiment
 from reproduction.paper.atari_gap_variances import PRINTED, judged_ratios
 from reproduction.paper.atari_td_errors import FALL, judged_falls
@@ -51,7 +51,8 @@ class OnTheirSettings(Experiment):
     """Seeds of networks."""
     updates: int = FULL
     minutes: float = 20.0
-    """Processor time of training, for each network. More continues from the same checkpoint."""
+    """Processor time of training, for each network; more continues from the same checkpoint. 0 trains nothing, nor
+    `LearnedMoments`: only what needs no learning."""
     first: tuple[int, int, int, int] = (1, 40, 1, 32)
     """Walks, states of each, steps between them, and paired rollouts: the authors' states."""
     apart: tuple[int, int, int] = (25, 8, 25)
@@ -116,7 +117,8 @@ class AuthorsTDErrors(OnTheirSettings):
                 f"final mean square TD error over that of the untrained network, in the block that decreases least "
                 f"({least}), after {done:,} of {FULL:,} updates"
             )
-            findings += judged_falls(TITLES[game["game"]], Setting.AUTHORS, quantity, found[least], _remark(data))
+            fell = judged_falls(TITLES[game["game"]], Setting.AUTHORS, quantity, found[least], _remark(data))
+            findings += [_if_trained(finding, done) for finding in fell]
         return findings
 
     def figure(self, data: dict[str, Any]) -> Figure:
@@ -166,23 +168,26 @@ class AuthorsGapVariances(OnTheirSettings):
         for game in data["games"]:
             first, name, done = game["sets"]["first"], game["game"], min(game["updates"])
             of = _of(first)
-            findings += judged_ratios(
+            close, severe = judged_ratios(
                 name, Setting.AUTHORS,
                 (f"mean of learned over mean of simulated gap variances, after {done:,} of {FULL:,} updates",
                  with_states(first["network"], self.seeds, of)),
                 ("mean of Var Z(x) + Var Z(y), simulated, over mean of simulated gap variances",
                  one(first["independent"], self.seeds, of)),
-                _share_remark(done, first) + self._further_remark(),
+                " ".join([_share_remark(done, first), *self._not_run(game)]),
             )  # fmt: skip
+            findings += [_if_trained(close, done), severe]
             for key, found in game["sets"].items():
                 where = "the authors' 40 states" if key == "first" else f"{found['states']} states further apart"
                 for label, ratio in (
                     ("sum of second moments E[Z(x)²] + E[Z(y)²], not centred", found["uncentred"]),
                     ("closed form without learning or points", found["closed_form"]),
-                    ("constant of `LearnedMoments`", found["constant"]),
-                    ("`LearnedMoments`", found["ours"]),
-                    *([("their network", found["network"][0])] if key == "more" else []),
+                    ("constant of `LearnedMoments`", found.get("constant")),
+                    ("`LearnedMoments`", found.get("ours")),
+                    ("their network", found["network"][0] if key == "more" else None),
                 ):
+                    if ratio is None:
+                        continue
                     claim = Claim(
                         f"{TITLES[name]}, {where}: other numbers over simulated gap variances.", self.where, label,
                         setting=Setting.AUTHORS, addition=True,
@@ -191,14 +196,18 @@ class AuthorsGapVariances(OnTheirSettings):
                     findings.append(claim.unjudged("beside the paper's numbers", measured))
         return findings
 
-    def _further_remark(self) -> str:
-        if self.further:
-            return ""
+    def _not_run(self, game: dict[str, Any]) -> list[str]:
+        """What these numbers lack, and the command that runs it."""
         walks, states, _ = self.apart
-        return (
-            f" The {walks * states} states further apart were not judged for these numbers: `--further 128` does it, "
-            "in 14 to 26 minutes of processor time for each game."
+        further = (
+            f"The {walks * states} states further apart were not judged for these numbers: `--further 128` does it, in "
+            "14 to 26 minutes of processor time for each game."
         )
+        ours = (
+            "`LearnedMoments` was not trained for these numbers, which need no learning: every number of `--minutes` "
+            "above 0 trains it."
+        )
+        return [text for text, missing in ((further, not self.further), (ours, game["learned"] is None)) if missing]
 
     def figure(self, data: dict[str, Any]) -> Figure:
         """Ratios of each game in the authors' states, and those of their network along training."""
@@ -213,7 +222,9 @@ class AuthorsGapVariances(OnTheirSettings):
         for y, game in enumerate(games):
             first = game["sets"]["first"]
             for i, (key, (label, colour, marker)) in enumerate(kinds.items()):
-                value, low, high = first[key][0] if key == "network" else first[key]
+                if key not in first:
+                    continue
+                value, low, high = ratio_of(first[key][0] if key == "network" else first[key])
                 error = [[value - low], [high - value]] if np.isfinite([low, high]).all() else None
                 axes.errorbar(value, y + 0.11 * (i - 3), xerr=error, fmt=marker, markersize=5, capsize=2, color=colour,
                               label=label if y == 0 else None)  # fmt: skip
@@ -248,21 +259,29 @@ def ends(squares: Floats) -> Floats:
     return np.asarray(squares[:, -last:].mean(axis=1) / squares[:, 0])
 
 
-def one(ratio: list[float], seeds: tuple[int, ...], of: str) -> Measured:
+def ratio_of(saved: list[float | None]) -> tuple[float, float, float]:
+    """A saved ratio with its interval, whose ends are None where too few states say nothing."""
+    value, low, high = saved
+    assert value is not None
+    return value, 0.0 if low is None else low, np.inf if high is None else high
+
+
+def one(ratio: list[float | None], seeds: tuple[int, ...], of: str) -> Measured:
     """A ratio with its interval over states."""
-    value, low, high = ratio
+    value, low, high = ratio_of(ratio)
     return Measured(value, low, high, "sampled", 1, of, seeds[:1], CONFIDENCE)
 
 
-def with_states(ratios: list[list[float]], seeds: tuple[int, ...], of: str) -> Measured:
+def with_states(ratios: list[list[float | None]], seeds: tuple[int, ...], of: str) -> Measured:
     """Geometric mean of the ratios of networks; the interval adds the variance over networks to that over states.
 
     Of one network the interval is that over states.
     """
     if len(ratios) == 1:
         return one(ratios[0], seeds, f"network, {of}")
-    logs, n = np.log([ratio[0] for ratio in ratios]), len(ratios)
-    states = np.mean([np.log(high / low) for _, low, high in ratios]) / 2 / 1.96
+    found, n = [ratio_of(ratio) for ratio in ratios], len(ratios)
+    logs = np.log([value for value, _, _ in found])
+    states = np.mean([np.log(high / low) if low > 0 else np.inf for _, low, high in found]) / 2 / 1.96
     most = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2))
     half = float(np.hypot(most * logs.std(ddof=1) / np.sqrt(n), 1.96 * states))
     middle = float(logs.mean())
@@ -275,6 +294,13 @@ def _of(found: dict[str, Any]) -> str:
     return f"set of {found['states']} states{walks}, {found['rollouts']} paired rollouts each"
 
 
+def _if_trained(finding: Finding, done: int) -> Finding:
+    """A verdict on a network waits until it has had all updates of the authors."""
+    if done >= FULL:
+        return finding
+    return replace(finding, verdict=Judgement.CANNOT_BE_JUDGED, rule=f"judged after {FULL:,} updates: {finding.rule}")
+
+
 def sweeps(updates: int) -> int:
     """Most sweeps of the operator that so many updates can be: one for each target."""
     return -(-updates // COPIED_EVERY)
@@ -284,8 +310,9 @@ def _remark(data: dict[str, Any]) -> str:
     updates = [count for game in data["games"] for count in game["updates"]]
     minutes = max(max(game["seconds"]) for game in data["games"]) / 60
     return (
-        f"{min(updates):,} to {max(updates):,} updates of each network were run, in at most {minutes:.2g} minutes of "
-        f"processor time; the authors run {FULL:,}, and a larger number of `--minutes` continues from here. Because "
+        f"{min(updates):,} to {max(updates):,} updates of each network were run for these numbers, in at most "
+        f"{minutes:.2g} minutes of processor time; the authors run {FULL:,}, in about 45 to 60 minutes. A "
+        "larger number of `--minutes` continues from here, and verdicts on networks wait for the end. Because "
         "returns are multiplied by 1 − γ, the noise of a one-step backup is small, and TD errors can fall far below "
         "those of an untrained network before the moments are right."
     )

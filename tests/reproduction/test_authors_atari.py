@@ -10,6 +10,7 @@ import pytest
 import jmdp
 from reproduction.findings import Judgement
 from reproduction.paper.atari_on_theirs import (
+    FULL,
     AuthorsGapVariances,
     AuthorsTDErrors,
     ends,
@@ -196,6 +197,8 @@ def test_the_interval_over_networks_is_wider_than_over_states():
     assert several.low < 1.0
     assert several.high > 1.44
     assert several.value == pytest.approx((1.2 * 1.1 * 1.3) ** (1 / 3))
+    unknown = with_states([[1.2, None, None], [1.1, 0.95, 1.3]], (1, 2), "states")
+    assert (unknown.low, unknown.high) == (0.0, np.inf)
 
 
 def test_falls_are_relative_to_the_untrained_network():
@@ -203,17 +206,20 @@ def test_falls_are_relative_to_the_untrained_network():
     assert ends(squares).tolist() == [[0.1, 0.01]]
 
 
-@pytest.mark.parametrize(("ratio", "verdict"), [
-    ([1.1, 1.05, 1.2], Judgement.BETTER), ([0.05, 0.04, 0.06], Judgement.NOT_REPRODUCED)
+@pytest.mark.parametrize(("ratio", "updates", "verdict"), [
+    ([1.1, 1.05, 1.2], FULL, Judgement.BETTER), ([0.05, 0.04, 0.06], FULL, Judgement.NOT_REPRODUCED),
+    ([1.1, 1.05, 1.2], FULL - 1, Judgement.CANNOT_BE_JUDGED),
 ])  # fmt: skip
-def test_verdicts_follow_from_ratios(ratio, verdict):
+def test_verdicts_follow_from_ratios(ratio, updates, verdict):
+    """Those on networks wait until they are trained."""
     found = {
         "states": 40, "walks": 1, "rollouts": 32, "network": [ratio], "untrained": [[0.4, 0.3, 0.5]],
         "independent": [1.0, 0.9, 1.1], "uncentred": [120.0, 110.0, 130.0], "closed_form": [1.0, 0.9, 1.1],
-        "constant": [1.0, 0.9, 1.1], "ours": [1.0, 0.9, 1.1],
     }  # fmt: skip
-    data = {"games": [{"game": "pong", "updates": [1000], "sets": {"first": found}}]}
-    close, severe, *others = AuthorsGapVariances(seeds=(31,))._judged(data)
+    game = {"game": "pong", "updates": [updates], "sets": {"first": found}, "learned": None}
+    close, severe, *others = AuthorsGapVariances(seeds=(31,))._judged({"games": [game]})
+    assert "`--further 128` does it" in close.remark
+    assert "every number of `--minutes` above 0 trains it" in close.remark
     assert close.verdict is verdict
     assert severe.verdict is Judgement.NOT_REPRODUCED
     assert all(finding.addition for finding in others)
@@ -222,6 +228,6 @@ def test_verdicts_follow_from_ratios(ratio, verdict):
 def test_falls_of_one_network_are_known_without_an_interval():
     squares = [[[1.0] * 5] + [[1e-3] * 5] * 12]
     blocks = ["mean", "diagonal", "same state", "cross", "gap"]
-    game = {"game": "pong", "updates": [1200], "seconds": [60.0], "blocks": blocks, "squares": squares}
+    game = {"game": "pong", "updates": [FULL], "seconds": [60.0], "blocks": blocks, "squares": squares}
     found = AuthorsTDErrors(seeds=(31,))._judged({"games": [game]})
     assert {finding.verdict for finding in found} == {Judgement.CANNOT_BE_JUDGED}

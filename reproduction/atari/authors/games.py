@@ -73,19 +73,25 @@ class Game:
         starts = self.starts().values()
         frames = np.stack([reduced(screen) for part in starts for screen in part.screen])
         pairs = np.concatenate([part.pair for part in starts])
+        tell(f"{self.name}: queries of a random walk, and untrained networks")
         walk, seconds = Walk(self.name, 41, self.segment), 60 * self.minutes if further else 0.0
         return [
             Reading(self.name, seed, walk).trained(folder, frames, pairs, self.updates, seconds, tell)
             for seed in self.seeds
         ]
 
-    def learned(self, folder: Path, tell: Tell) -> dict[str, Any]:
-        """Predictions of `LearnedMoments` in the same states, from the same game and rewards."""
+    def learned(self, folder: Path, tell: Tell) -> dict[str, Any] | None:
+        """Predictions of `LearnedMoments` in the same states, from the same game and rewards.
+
+        None if nothing is to be trained, and it was not before.
+        """
         starts = self.starts()
         screens = np.concatenate([marked(part.screen) for part in starts.values()])
         method = jmdp.LearnedMoments(seed=self.seeds[0], max_steps=self.learned_steps)
         name = identity(self.name, method, screens, DISCOUNT, self.length, version("jmdp")).hex()[:8]
         path = folder / "learned" / f"{self.name}-{name}.npz"
+        if not path.exists() and not self.minutes:
+            return None
         if not path.exists():
             tell(f"{self.name}: LearnedMoments")
             begun = time.process_time()
@@ -109,7 +115,7 @@ class Game:
         found: dict[str, Any] = {
             "game": self.name,
             "updates": [network.updates for network in networks],
-            "learned": {key: ours[key] for key in ("states", "outcome", "seconds", "weights")},
+            "learned": ours and {key: ours[key] for key in ("states", "outcome", "seconds", "weights")},
             "sets": {},
         }
         begin = 0
@@ -129,7 +135,7 @@ class Game:
         starts: Starts,
         simulated: Simulated,
         networks: list[Training],
-        ours: dict[str, Any],
+        ours: dict[str, Any] | None,
         here: slice,
     ) -> dict[str, Any]:
         # States of one walk are resampled together, if there are several walks.
@@ -155,10 +161,15 @@ class Game:
         ]
         untrained = [record(look[:, :2], look[:, 2:4], look[:, 4]).ratio for look in
                      (network.looks[0][here] for network in networks)]  # fmt: skip
-        covariance = ours["covariance"][here]
-        of_ours = record(ours["mean"][here], np.diagonal(covariance, axis1=1, axis2=2), gap(covariance))
-        constant = record(ours["mean"][here], np.tile(np.diag(ours["constant"]), (len(ones), 1)),
-                          gap(ours["constant"]) * ones)  # fmt: skip
+        learned: dict[str, Any] = {}
+        if ours is not None:
+            mean, covariance, constant = ours["mean"][here], ours["covariance"][here], ours["constant"]
+            of_ours = record(mean, np.diagonal(covariance, axis1=1, axis2=2), gap(covariance))
+            of_constant = record(mean, np.tile(np.diag(constant), (len(ones), 1)), gap(constant) * ones)
+            learned = {
+                "ours": _numbers(of_ours.ratio), "gain": _numbers(of_ours.variance_gain),
+                "constant": _numbers(of_constant.ratio),
+            }  # fmt: skip
         own = simulated.returns.var(axis=1, ddof=1)
         squares = (simulated.returns**2).mean(axis=1)
         truth = record(simulated.returns.mean(axis=1), own, squares.sum(axis=1))
@@ -177,9 +188,8 @@ class Game:
                 for network in networks
             ],
             "network_mean": [float(network.looks[-1][here, :2].mean()) for network in networks],
-            "ours": _numbers(of_ours.ratio), "gain": _numbers(of_ours.variance_gain),
-            "constant": _numbers(constant.ratio), "closed_form": _numbers(truth.closed_form_ratio),
-            "independent": _numbers(truth.independent_ratio), "uncentred": _numbers(truth.ratio),
+            "closed_form": _numbers(truth.closed_form_ratio), "independent": _numbers(truth.independent_ratio),
+            "uncentred": _numbers(truth.ratio), **learned,
         }  # fmt: skip
 
     def curves(self, folder: Path, tell: Tell) -> dict[str, Any]:
@@ -200,5 +210,6 @@ class Game:
         }
 
 
-def _numbers(value: Estimate) -> list[float]:
-    return [float(value), value.low, value.high]
+def _numbers(value: Estimate) -> list[float | None]:
+    """The value and its interval; an end that is not finite is None."""
+    return [float(value), *(end if np.isfinite(end) else None for end in (value.low, value.high))]

@@ -288,11 +288,12 @@ class Reading:
         if path.exists():
             run.load(path)
         before = run.updates
+        if not run.squares:
+            run.begin(queries, self.seed)
+            run.look(frames, pairs)
+            run.save(path)
         while run.updates < updates and run.seconds < seconds:
             since = time.process_time()
-            if not run.squares:
-                run.begin(queries, self.seed)
-                run.look(frames, pairs)
             run.window(queries, self.seed)
             if run.updates % LOOK == 0:
                 run.look(frames, pairs)

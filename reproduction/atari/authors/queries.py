@@ -31,6 +31,8 @@ DISCOUNT = 0.99
 WEIGHT = 1.0
 """c, the weight of the shared sign in rewards."""
 SIDE = 84
+PIECE = 8
+"""States whose paired rollouts are simulated and stored together."""
 
 
 def coupled(points: Any, sign: Any, first: Any) -> Any:
@@ -168,16 +170,17 @@ class Reference:
         return Starts(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
     def collected(self, folder: Path, tell: Callable[[str], None]) -> Simulated:
-        """Return the rollouts. Each walk has its own file."""
+        """Return the rollouts. Each piece of a walk has its own file."""
         parts = []
         for walk in range(self.walks):
-            path = folder / "reference" / f"{self.game}-{self.seed}-{_name(self)}-{walk}.npz"
-            if not path.exists():
-                found = self._simulate(walk, tell)
-                with whole_file(path) as file:
-                    np.savez(file, **found._asdict())
-            with np.load(path) as file:
-                parts.append(Simulated(*(file[name] for name in Simulated._fields)))
+            for first in range(0, self.states, PIECE):
+                path = folder / "reference" / f"{self.game}-{self.seed}-{_name(self)}-{walk}-{first}.npz"
+                if not path.exists():
+                    found = self._simulate(walk, range(first, min(first + PIECE, self.states)), tell)
+                    with whole_file(path) as file:
+                        np.savez(file, **found._asdict())
+                with np.load(path) as file:
+                    parts.append(Simulated(*(file[name] for name in Simulated._fields)))
         return Simulated(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
     def _walked(self, emulator: Emulator, walk: int) -> tuple[list[Any], Starts]:
@@ -193,15 +196,15 @@ class Reference:
             emulator.act(int(rng.integers(A)))
         return snapshots, Starts(np.stack(screens), np.stack(pairs), np.full(self.states, walk))
 
-    def _simulate(self, walk: int, tell: Callable[[str], None]) -> Simulated:
+    def _simulate(self, walk: int, states: range, tell: Callable[[str], None]) -> Simulated:
         branches = Emulator(self.game), Emulator(self.game)
         snapshots, starts = self._walked(branches[0], walk)
-        returns, together = np.zeros((self.states, self.rollouts, 2)), np.zeros(self.states)
-        for i, snapshot in enumerate(snapshots):
-            tell(f"{self.game}: paired rollouts, walk {walk + 1} of {self.walks}, state {i + 1} of {self.states}")
-            rng = Shock.of_sample(self.seed, walk).derived(b"paired rollouts", i).generator()
+        returns, together = np.zeros((len(states), self.rollouts, 2)), np.zeros(len(states))
+        for i, state in enumerate(states):
+            tell(f"{self.game}: paired rollouts, walk {walk + 1} of {self.walks}, state {state + 1} of {self.states}")
+            rng = Shock.of_sample(self.seed, walk).derived(b"paired rollouts", state).generator()
             for n in range(self.rollouts):
-                rewards, same = _pair(branches, snapshot, starts.pair[i], self.length, rng)
+                rewards, same = _pair(branches, snapshots[state], starts.pair[state], self.length, rng)
                 returns[i, n] = (1 - DISCOUNT) * DISCOUNT ** np.arange(self.length) @ rewards
                 together[i] += same / self.rollouts
         return Simulated(returns, together)
