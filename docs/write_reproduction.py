@@ -104,7 +104,8 @@ def page(full: str = "hours on two cores; it can be interrupted") -> str:
         command = f"`python -m reproduction {names}{given} --out report`"
         parts.append(f"## {about.title}\n\n{about.where} of the paper; {command}.\n")
         parts += [
-            f"Numbers are not stored of: {kind.theirs} `python -m reproduction {name} --out report` runs it.\n"
+            f"Numbers on the authors' settings are not stored. `python -m reproduction {name} --out report` runs it: "
+            f"{kind.costs}.\n"
             for name, kind in EXPERIMENTS.items()
             if name not in stored() and kind.where == about.where
         ]

@@ -49,6 +49,8 @@ class Experiment(ABC):
     """What the paper's figure shows, which is not reproduced here; empty if it has none."""
     theirs: ClassVar[str] = ""
     """The authors' settings; empty if the paper has no experiment of it."""
+    costs: ClassVar[str] = ""
+    """What it costs, if its numbers may not be stored."""
     ours: ClassVar[str]
     """Our settings, with the reasons for them."""
 

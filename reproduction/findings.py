@@ -144,6 +144,13 @@ class Claim:
         above = measured.low > limit + ROUNDING * abs(limit)
         return self._decided(measured, f"the interval must include values ≤ {limit:.6g}", not above, above)
 
+    def agreeing(self, measured: Measured) -> Finding:
+        """Judge by: the interval contains the paper's number and is narrow."""
+        assert self.paper is not None
+        inside = measured.low <= self.paper <= measured.high
+        rule = f"must contain {self.paper:g} and be no wider than a factor of {AGREEMENT:g}"
+        return self._decided(measured, rule, inside and measured.high <= AGREEMENT * measured.low, not inside)
+
     def unjudged(self, why: str, measured: Measured) -> Finding:
         """Report a measured value without a verdict, for the reason given."""
         return self._finding(measured, why, Judgement.CANNOT_BE_JUDGED)

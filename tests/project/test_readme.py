@@ -18,7 +18,7 @@ def examples(page):
 
 
 PAGES = {
-    "README.md": 1, "docs/index.md": 3, "docs/choose.md": 4, "docs/learning.md": 2, "docs/mathematics.md": 10,
+    "README.md": 1, "docs/index.md": 3, "docs/choose.md": 4, "docs/learning.md": 2, "docs/mathematics.md": 11,
     "docs/projection.md": 1,
     "docs/simulators.md": 4, "docs/tables.md": 8, "docs/howto/own_policy.md": 4, "docs/howto/own_simulator.md": 7,
     "docs/howto/read_a_certificate.md": 4, "docs/howto/resume.md": 2, "docs/howto/extend.md": 6,
