@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
+import jmdp
 from benchmarks.provenance import record as record_provenance
 from reproduction.experiment import Experiment
 from reproduction.findings import Finding, Judgement, Setting
@@ -83,7 +84,7 @@ def stored() -> dict[str, type[Experiment]]:
     return {name: kind for name, kind in EXPERIMENTS.items() if (RESULTS / f"{name}.json").exists()}
 
 
-def page(full: str = "hours on two cores; it can be interrupted") -> str:
+def page(full: str = "about eight hours on one core; it resumes") -> str:
     """Return the page as Markdown."""
     records = [(kind, Record.load(RESULTS / f"{name}.json")) for name, kind in stored().items()]
     findings = [finding for _, record in records for finding in record.findings]
@@ -96,6 +97,14 @@ def page(full: str = "hours on two cores; it can be interrupted") -> str:
     failed = list(dict.fromkeys(f"{f.claim} ({f.where}, {f.setting})" for f in findings if f.failed))
     counts = "\n".join(f"- {name.capitalize()}: {verdicts(found)}." for name, found in counted(findings).items())
     lost = "\n".join(["Not reproduced:", "", *(f"- {claim}" for claim in failed)]) if failed else "Nothing failed."
+    older = {
+        record.name: record.versions["jmdp"] for _, record in records if record.versions["jmdp"] != jmdp.__version__
+    }
+    if older:
+        counts += (
+            f"\n\nNumbers of networks on our settings are of version {', '.join(sorted({*older.values()}))}. "
+            f"`python -m reproduction {' '.join(older)} --out report` makes them again, in two to four hours."
+        )
     parts = [OPENING.format(full=full, counts=counts, items=items, failed=lost)]
     for about, placed in places:
         names = " ".join(record.name for _, record in placed)

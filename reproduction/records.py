@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import jmdp
 from jmdp.base.whole_files import whole_file
 from reproduction.experiment import Experiment, Numbers, Work
 from reproduction.findings import Finding, Judgement, Measured, Setting
@@ -94,7 +95,7 @@ def saved_record(experiment: Experiment, path: Path) -> Record | None:
 
 def _versions(experiment: Experiment) -> dict[str, str]:
     atari = ("jax", "ale-py") if experiment.name.startswith(("atari", "authors")) else ()
-    return {package: version(package) for package in ("jmdp", "numpy", "scipy", *atari)}
+    return {"jmdp": jmdp.__version__, **{package: version(package) for package in ("numpy", "scipy", *atari)}}
 
 
 def run_and_save(experiment: Experiment, path: Path, work: Work) -> Record:

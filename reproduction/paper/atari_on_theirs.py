@@ -311,8 +311,8 @@ def _of(found: dict[str, Any]) -> str:
 _UNCENTRED = (
     "On the authors' settings, returns are nearly sums of fair bits, with mean ½ (1 − γ¹⁵⁰), and branches part within "
     "few steps. Their variances then add up to about the variance of the gap, with or without shared randomness, so "
-    "independent marginals cannot overestimate it by a factor of 100. Second moments that are not centred do (E7 in "
-    "the errata)."
+    "independent marginals cannot overestimate it by a factor of 100. Second moments that are not centred have that "
+    "size (E7 in the errata), in Pong and BattleZone the paper's number itself."
 )
 
 
