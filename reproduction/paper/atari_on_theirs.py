@@ -125,7 +125,7 @@ class AuthorsTDErrors(OnTheirSettings):
         return findings
 
     def figure(self, data: dict[str, Any]) -> Figure:
-        """TD errors of all blocks against updates, and the network's mean return and gap variance."""
+        """TD errors of all blocks against updates, a line for each seed."""
         games = data["games"]
         rows = (len(games) + 1) // 2
         figure, grid = new_figure(rows, 2, size=(WIDTH, 2.7 * rows + 0.9), sharey=True)

@@ -196,7 +196,6 @@ class Game:
         """Numbers of Figure 7: TD errors of the networks along training, and their predictions."""
         networks = self.trained(folder, tell, further=True)
         windows = min(len(network.squares) for network in networks)
-        looks = min(len(network.looks) for network in networks)
         return {
             "game": self.name,
             "blocks": list(BLOCKS),
@@ -204,9 +203,9 @@ class Game:
             "seconds": [network.seconds for network in networks],
             "window": WINDOW,
             "squares": [np.array(network.squares[:windows]).tolist() for network in networks],
-            "looked_at": networks[0].looked_at[:looks],
-            "gap_variance": [[float(look[:, 4].mean()) for look in network.looks[:looks]] for network in networks],
-            "mean_return": [[float(look[:, :2].mean()) for look in network.looks[:looks]] for network in networks],
+            "looked_at": [network.looked_at for network in networks],
+            "gap_variance": [[float(look[:, 4].mean()) for look in network.looks] for network in networks],
+            "mean_return": [[float(look[:, :2].mean()) for look in network.looks] for network in networks],
         }
 
 
