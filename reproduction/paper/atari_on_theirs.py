@@ -160,6 +160,10 @@ class AuthorsGapVariances(OnTheirSettings):
     name = "authors_gap_variances"
     title = "Gap variances on Atari, learned over simulated"
     where = "Table 1"
+    theirs = (
+        f"{OnTheirSettings.theirs} The networks are those of Figure 7, as far as they were trained by "
+        "`python -m reproduction authors_td_errors` into the same folder."
+    )
 
     def run(self, work: Work) -> Numbers:
         """Compare all predictions with simulated gap variances, with the networks as far as they are trained."""
