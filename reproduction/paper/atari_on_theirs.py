@@ -134,9 +134,9 @@ class AuthorsTDErrors(OnTheirSettings):
             squares = np.array(game["squares"])
             at = game["window"] * np.arange(squares.shape[1])
             for i, block in enumerate(game["blocks"]):
-                for single in squares:
+                for n, single in enumerate(squares):
                     panel.semilogy(at, single[:, i] / single[0, i], color=COLOURS[i], linestyle=DASHES[i % len(DASHES)],
-                                   linewidth=1.5, label=block if single is squares[0] else None)  # fmt: skip
+                                   linewidth=1.5, label=None if n else block)  # fmt: skip
             panel.axhline(FALL, color="black", linewidth=1, linestyle=":")
             panel.set_title(f"{TITLES[game['game']]}: {min(game['updates']):,} updates", fontsize=SMALL)
             panel.set_xlabel("updates", fontsize=SMALL)
