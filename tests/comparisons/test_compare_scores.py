@@ -347,3 +347,22 @@ def test_running_scores_are_seldom_wrong_at_any_stop(kind, runs):
         wrong, plain = wrong + ever, plain + at_times
     assert binom.sf(wrong - 1, runs, 0.05) > 1e-3, (wrong, runs)
     assert plain > 2 * 0.05 * runs, (plain, runs)
+
+
+def test_an_undecided_gap_says_how_many_tasks_would_find_it():
+    rng = np.random.default_rng(0)
+    scores = {name: dict(enumerate(rng.normal(size=40))) for name in ("old", "new")}
+    found = jmdp.compare_scores(scores)
+    size = float(f"{abs(found.mean_of('new') - found.mean_of('old')):.2g}")
+    count = float(f"{found.plan(difference=size).fixed:.2g}")
+    assert f"to find a gap of {size:g}, about {count:,.0f} items: found.plan(difference={size:g})" in found.remarks()
+    assert "to find" not in repr(
+        jmdp.compare_scores({"old": {i: i for i in range(9)}, "new": {i: i + 1 for i in range(9)}})
+    )
+
+
+def test_the_index_of_a_series_names_its_scores():
+    pandas = pytest.importorskip("pandas")
+    old, new = {"a": 1.0, "b": 2.0, "c": 0.0}, {"c": 1.0, "a": 3.0, "b": 5.0}
+    found = jmdp.compare_scores({"old": pandas.Series(old), "new": pandas.Series(new)})
+    assert found.answer == jmdp.compare_scores({"old": old, "new": new}).answer

@@ -357,7 +357,10 @@ class ScoreComparison(WholeComparison):
         size = float(f"{abs(float(gap)):.2g}")
         if not gap.low <= 0 <= gap.high or size == 0:
             return []
-        count = float(f"{self.plan(difference=size).fixed:.2g}")
+        try:
+            count = float(f"{self.plan(difference=size).fixed:.2g}")
+        except SettingsError:  # gaps that are all equal, or nearly: how much they vary is not known
+            return []
         return [f"to find a gap of {size:g}, about {count:,.0f} {self.scores.unit}s: found.plan(difference={size:g})"]
 
     def _drawn(self) -> str:
