@@ -99,7 +99,7 @@ def _atari(name: str) -> Problem:
 
 def _taxi() -> Problem:
     """One of 500 integers is observed; only the policy is random."""
-    return _gymnasium("Taxi-v3")
+    return _gymnasium("Taxi-v4")
 
 
 def _blackjack() -> Problem:
