@@ -18,7 +18,7 @@ import numpy as np
 
 from jmdp.base.keyed_generator import philox
 from jmdp.base.luck import Shock
-from jmdp.base.records import Period, Record
+from jmdp.base.records import Period, Record, Row
 from jmdp.base.settings import real_number, short
 from jmdp.errors import SettingsError
 
@@ -158,10 +158,7 @@ class Luck:
         order, whether it needs the row or not; or at once, for an array: ``luck.recorded("demand", luck.periods)``. In
         a step of a simulator the period is that of the step.
         """
-        history = self._shock.recorded
-        if history is None:
-            raise _nothing_recorded()
-        return history.value(purpose, period)
+        return self._history.value(purpose, period)
 
     @property
     def shock(self) -> Shock:
@@ -171,10 +168,17 @@ class Luck:
     @property
     def periods(self) -> Sequence[Period]:
         """Labels of the recorded periods."""
-        history = self._shock.recorded
-        if history is None:
-            raise _nothing_recorded()
+        history = self._history
         return history.periods if isinstance(history, Record) else (history.period,)
+
+    @property
+    def _history(self) -> Record | Row:
+        if self._shock.recorded is None:
+            raise SettingsError(
+                "There is no recorded luck. Give the call a history: luck=jmdp.RecordedLuck(frame). A Luck of your own "
+                "has it from history.given_to(shock)."
+            )
+        return self._shock.recorded
 
     def _begin(self, purpose: str) -> Any:
         """Return the hash of a key of this purpose up to its number, and keep it."""
@@ -265,13 +269,6 @@ def _encoded(key: tuple[Key, ...]) -> bytes:
         raise
     except ValueError:  # Python refuses to print integers of more than 4,300 digits
         raise _too_long() from None
-
-
-def _nothing_recorded() -> SettingsError:
-    return SettingsError(
-        "There is no recorded luck. Give the call a history: luck=jmdp.RecordedLuck(frame). A Luck of your own has it "
-        "from history.given_to(shock)."
-    )
 
 
 def _too_long() -> SettingsError:

@@ -325,9 +325,8 @@ class ScoreComparison(WholeComparison):
 
     def _by_level(self) -> list[str]:
         """Which level the variance of the gap to the reference comes from, and so what more of it would narrow."""
-        other = self.runner_up if self.reference == self.leader else self.leader
-        levels = self.scores.levels
-        if other is None or len(levels.names) < 2 or not self.advantage(other, self.reference).has_interval:
+        levels, other = self.scores.levels, self._opponent
+        if len(levels.names) < 2 or not self.advantage(other, self.reference).has_interval:
             return []
         try:
             shares = self.variance_by_level(other, self.reference)
@@ -349,11 +348,11 @@ class ScoreComparison(WholeComparison):
 
     def _needed(self) -> list[str]:
         """How many units it takes to find a gap as large as the estimate, if scores that are looked at once do not."""
-        levels, other = self.scores.levels, self.runner_up
+        levels, other = self.scores.levels, self._opponent
         nested = levels.pairs is not None and not (levels.crossed or levels.own or levels.fixed)
-        if other is None or not nested or self.scores.running or self.samples < FEWEST:
+        if not nested or self.scores.running or self.samples < FEWEST:
             return []
-        gap = self.advantage(self.leader, other)
+        gap = self.advantage(other, self.reference)
         size = float(f"{abs(float(gap)):.2g}")
         if not gap.low <= 0 <= gap.high or size == 0:
             return []
@@ -362,6 +361,11 @@ class ScoreComparison(WholeComparison):
         except SettingsError:  # gaps that are all equal, or nearly: how much they vary is not known
             return []
         return [f"to find a gap of {size:g}, about {count:,.0f} {self.scores.unit}s: found.plan(difference={size:g})"]
+
+    @property
+    def _opponent(self) -> str:
+        """The alternative whose gap to the reference is in question, as in `plan`."""
+        return self.runner_up if self.reference == self.leader else self.leader
 
     def _drawn(self) -> str:
         """What the statement is about: which levels are taken as drawn."""
