@@ -13,7 +13,7 @@ from jmdp.base.labels import PolicyLike, SimulatorLike, StartsLike
 from jmdp.base.luck import Shock, Usage
 from jmdp.base.machine import interruptible
 from jmdp.base.recorded_luck import RecordedLuck
-from jmdp.base.settings import asks_for_seed, cut, short
+from jmdp.base.settings import asks_for_seed, short
 from jmdp.comparisons.comparison import Comparison
 from jmdp.comparisons.exact_shares import TableGap
 from jmdp.comparisons.policy_comparison import PolicyComparison
@@ -27,6 +27,7 @@ from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.coupling import Coupling, Synchronous
 from jmdp.models.tabular import problem_discount
 from jmdp.simulators import episode_simulator
+from jmdp.simulators.adapters.exogenous import read_by
 from jmdp.simulators.adapters.functions import TabularSimulator, table_of
 from jmdp.simulators.rollouts.draws import Draws, EpisodeDraws, LuckProbe
 from jmdp.simulators.rollouts.episodes_in_place import episode_rewards
@@ -217,14 +218,7 @@ def policy_question(
 
 def history_of_steps(history: RecordedLuck, simulator: Simulator, horizon: int | None) -> RecordedLuck:
     """The periods of a history that are simulated; raise if the simulator does not read it."""
-    if not set(simulator.exogenous) & set(history.purposes):
-        reads = f"It reads {cut(', '.join(simulator.exogenous))}" if simulator.exogenous else "It reads none"
-        raise SettingsError(
-            f"{simulator!r} reads nothing of this history, whose columns are {cut(', '.join(history.purposes))}. "
-            f"{reads}: give ObjectSimulator(…, exogenous={{'demand': history}}) or FunctionSimulator(…, exogenous=…), "
-            "or list the names in the attribute `exogenous` of a simulator whose steps use "
-            "jmdp.Luck(shock).recorded('demand')."
-        )
+    read_by(simulator, history)
     if horizon is None or horizon == len(history):
         return history
     if horizon > len(history):

@@ -85,10 +85,7 @@ class TableGap:
         errors = np.broadcast_to(certificate.covariance_error, evaluation.covariance.shape)[-1]
         gap = found[0, 1] + found[2, 3] - 2 * found[0, 2]
         error = errors[0, 1] + errors[2, 3] + 2 * errors[0, 2] + 8 * np.finfo(float).eps * np.abs(found).max()
-        return tuple(  # type: ignore[return-value]
-            Estimate.around(float(value), float(off))
-            for value, off in ((found[0, 1], errors[0, 1]), (found[2, 3], errors[2, 3]), (gap, error))
-        )
+        return _estimate(found[0, 1], errors[0, 1]), _estimate(found[2, 3], errors[2, 3]), _estimate(gap, error)
 
     @property
     def _horizon(self) -> dict[str, Any]:
@@ -119,6 +116,10 @@ class TableGap:
         drawn = prob.sum(axis=1)[:, :, None]
         both = [TabularPolicy((drawn * policy[:, None]).reshape(S + 1, R * A)) for policy in self.policies]
         return reduced, {name: both[i // 2] for i, name in enumerate(("first", "again", "second", "again too"))}
+
+
+def _estimate(value: np.float64, error: np.float64) -> Estimate:
+    return Estimate.around(float(value), float(error))
 
 
 def _ends(value: Estimate) -> tuple[float, float, float]:

@@ -12,9 +12,10 @@ from jmdp.base.arrays import Floats, Integers
 from jmdp.base.recorded_luck import RecordedLuck
 from jmdp.base.records import Period
 from jmdp.base.rounding import counted
-from jmdp.base.settings import cut, instance, short
+from jmdp.base.settings import instance, short
 from jmdp.errors import SettingsError, SimulatorError
 from jmdp.models.actors.actor import numpy_of
+from jmdp.simulators.adapters.exogenous import read_by
 from jmdp.simulators.simulator import Simulator
 from jmdp.statistics.history import Dependence
 
@@ -76,12 +77,7 @@ def of_history(history: Any, simulator: Simulator) -> tuple[RecordedMonth, Recor
     instance("luck", history, RecordedLuck, hint=" Give luck=history.part(first, last), the reviewed periods.")
     if history.is_resampled:
         raise SettingsError("luck is resampled. A review is of the history as it was: omit resampled().")
-    purposes = [name for name in simulator.exogenous if name in history.purposes]
-    if not purposes:
-        raise SettingsError(
-            f"{simulator!r} reads nothing of this history, whose columns are {cut(', '.join(history.purposes))}. Give "
-            "ObjectSimulator(…, exogenous={'demand': history}) or FunctionSimulator(…, exogenous=…)."
-        )
+    purposes = read_by(simulator, history)
     sources = simulator.exogenous if isinstance(simulator.exogenous, Mapping) else {}
     resampled = [name for name in purposes if not callable(sources.get(name))]
     ends = history.periods[0], history.periods[-1]

@@ -10,8 +10,9 @@ from jmdp.base.luck_by_purpose import Luck
 from jmdp.base.luck_sources import HISTORY
 from jmdp.base.recorded_luck import RecordedLuck
 from jmdp.base.records import Row
-from jmdp.base.settings import short
+from jmdp.base.settings import cut, short
 from jmdp.errors import SettingsError
+from jmdp.simulators.simulator import Simulator
 
 Source = RecordedLuck | Callable[[Luck], Any]
 
@@ -49,3 +50,16 @@ class ExogenousInputs:
             return source(Luck(shock))
         u = shock.of_source(HISTORY).derived(b"recorded row").uniform()
         return source.row(int(u * len(source))).values[name]
+
+
+def read_by(simulator: Simulator, history: RecordedLuck) -> list[str]:
+    """Columns of a history that the steps of a simulator read; raise if there are none."""
+    if found := [name for name in simulator.exogenous if name in history.purposes]:
+        return found
+    reads = f"It reads {cut(', '.join(simulator.exogenous))}" if simulator.exogenous else "It reads none"
+    raise SettingsError(
+        f"{simulator!r} reads nothing of this history, whose columns are {cut(', '.join(history.purposes))}. "
+        f"{reads}: give ObjectSimulator(…, exogenous={{'demand': history}}) or FunctionSimulator(…, exogenous=…), "
+        "or list the names in the attribute `exogenous` of a simulator whose steps use "
+        "jmdp.Luck(shock).recorded('demand')."
+    )
