@@ -366,3 +366,15 @@ def test_the_index_of_a_series_names_its_scores():
     old, new = {"a": 1.0, "b": 2.0, "c": 0.0}, {"c": 1.0, "a": 3.0, "b": 5.0}
     found = jmdp.compare_scores({"old": pandas.Series(old), "new": pandas.Series(new)})
     assert found.answer == jmdp.compare_scores({"old": old, "new": new}).answer
+
+
+def test_a_column_for_each_alternative(tmp_path):
+    rows = [("task", "old", "new"), *((f"task {i}", i % 3, i % 3 + 0.1 * (i % 2)) for i in range(20))]
+    (tmp_path / "wide.csv").write_text("\n".join(",".join(map(str, row)) for row in rows))
+    wide = jmdp.compare_scores(tmp_path / "wide.csv", pair="task", score=["old", "new"])
+    long = {name: {row[0]: row[i] for row in rows[1:]} for i, name in enumerate(("old", "new"), 1)}
+    assert str(wide) == str(jmdp.compare_scores(long, pair="task"))
+    with pytest.raises(SettingsError, match="no column 'now'"):
+        jmdp.compare_scores(tmp_path / "wide.csv", pair="task", score=["old", "now"])
+    with pytest.raises(SettingsError, match="score names 2 columns"):
+        jmdp.compare_scores({"a": tmp_path / "wide.csv"}, pair="task", score=["old", "new"])

@@ -37,7 +37,7 @@ def compare_scores(
     own: Collection[str] = (),
     fixed: Collection[str] = (),
     alternative: str = "alternative",
-    score: str = "score",
+    score: str | Sequence[str] = "score",
     statistic: Literal["mean", "median", "iqm"] = "mean",
     minimize: bool = False,
     baseline: str | None = None,
@@ -76,7 +76,8 @@ def compare_scores(
         ``["task"]``: the statement is about these tasks, not about others like them; only trials vary. Needs two trials
         of each task.
     alternative, score
-        Names of these columns.
+        Names of these columns. ``score=["old", "new"]``: each of these columns has the scores of the alternative of
+        its name, and there is no column `alternative`.
     statistic
         What is compared: the mean, the median, or the interquartile mean ("iqm") of the mean scores of the outer units,
         of each alternative on its own.
@@ -133,7 +134,7 @@ class ScoreQuestion:
     own: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
     alternative: str = "alternative"
-    score: str = "score"
+    score: str | tuple[str, ...] = "score"
     statistic: str = "mean"
     minimize: bool = False
     baseline: str | None = None
@@ -150,6 +151,8 @@ class ScoreQuestion:
         for name in ("levels", "crossed", "own", "fixed"):
             given = getattr(self, name)
             object.__setattr__(self, name, None if given is None else names(name, given, SettingsError))
+        if not isinstance(self.score, str):
+            object.__setattr__(self, "score", names("score", self.score, SettingsError))
         if self.margin is not None:
             object.__setattr__(self, "margin", Margin.of(self.margin))
         object.__setattr__(self, "assume", Assumptions() if self.assume is None else self.assume)
@@ -164,9 +167,10 @@ class ScoreQuestion:
         named, (outer, *more) = self.columns, self.columns
         inner, ranged = more[0] if more else "trial", self.assume.return_range is not None
         unknown = sorted({*self.crossed, *self.own, *self.fixed} - {outer, inner})
-        texts = isinstance(self.alternative, str) and isinstance(self.score, str) and isinstance(self.pair, str | None)
+        texts = isinstance(self.alternative, str) and isinstance(self.pair, str | None)
         return {
-            "pair, alternative or score is not text. Give the name of a column.": not texts,
+            "pair or alternative is not text. Give the name of a column.": not texts,
+            "score is empty. Give the name of a column, or a list of names, one for each alternative.": not self.score,
             f"levels has {len(named)} names. Give one or two, the outer one first, and average over others before.": (
                 len(named) > 2
             ),
@@ -236,17 +240,17 @@ class ScoreQuestion:
     def _read(self, given: Any, name: str | None, trusted: bool) -> Table | None:
         """The scores in a table or in files; None if it is neither. `name` is that of their alternative."""
         if hasattr(given, "columns"):
-            return self._columns({str(key): list(given[key]) for key in given.columns}, name, "the table")
+            return self._joined({str(key): list(given[key]) for key in given.columns}, name, "the table")
         if isinstance(given, (str, PathLike)):
             read = import_module("jmdp.files.scores").read  # by name: comparisons do not depend on files
             columns, about, paired = read(given, trusted)
             if not paired:
                 if self.levels is not None:
                     raise SettingsError(f"{given} has no columns of levels. {about}.")
-                columns[self.columns[0]] = list(range(len(columns[self.score])))
-            if self.alternative not in columns and name is None:
+                columns[self.columns[0]] = list(range(max(map(len, columns.values()))))
+            if self.alternative not in columns and name is None and isinstance(self.score, str):
                 name = Path(given).stem
-            return replace(self._columns(columns, name, str(given)), about=about, paired=paired)
+            return replace(self._joined(columns, name, str(given)), about=about, paired=paired)
         if _is_list(given) and len(given) > 0 and all(isinstance(one, (str, PathLike)) for one in given):
             parts = [self._read(path, name, trusted) for path in given]
             return reduce(Table.joined, [part for part in parts if part is not None])
@@ -269,9 +273,17 @@ class ScoreQuestion:
         found = np.array([_score(one, name) for _, one in rows], dtype=float)
         return Table((name,) * len(rows), (tuple(key for key, _ in rows),), found)
 
-    def _columns(self, columns: Mapping[str, Column], name: str | None, where: str) -> Table:
-        """A table with a row for each score."""
-        wanted = [*([self.alternative] if name is None else []), *self.columns, self.score]
+    def _joined(self, columns: Mapping[str, Column], name: str | None, where: str) -> Table:
+        """A table with a row for each score, or with a column of scores for each alternative."""
+        if isinstance(self.score, str):
+            return self._columns(columns, name, self.score, where)
+        if name is not None:
+            raise SettingsError(f"score names {len(self.score)} columns, and {where} is of {short(name)} alone.")
+        return reduce(Table.joined, (self._columns(columns, one, one, where) for one in self.score))
+
+    def _columns(self, columns: Mapping[str, Column], name: str | None, score: str, where: str) -> Table:
+        """A table with a row for each score, of the alternative of this name."""
+        wanted = [*([self.alternative] if name is None else []), *self.columns, score]
         optional = {*self.columns[1:]} - {*self.crossed} | ({*self.columns} if self._unpaired else set())
         missing = [key for key in wanted if key not in columns and key not in optional]
         if missing:
@@ -279,15 +291,15 @@ class ScoreQuestion:
             raise SettingsError(
                 f"{where} has no column {short(missing[0])}. Its columns are {known}. Name yours: --alternative, "
                 "--pair (or --levels) and --score of the command line, arguments of the same names in Python. A "
-                'column for each alternative: frame.melt("task", var_name="alternative", value_name="score").'
+                'column for each alternative: --score old new, score=["old", "new"].'
             )
-        size = len(columns[self.score])
+        size = len(columns[score])
 
         def named(column: str) -> tuple[str, ...]:
             return tuple(_name(one, column) for one in columns.get(column, range(size)))
 
         own = named(self.alternative) if name is None else (name,) * size
-        found = np.array([_score(one, where) for one in columns[self.score]], dtype=float)
+        found = np.array([_score(one, where) for one in columns[score]], dtype=float)
         return Table(own, tuple(map(named, self.columns)), found)
 
     # -------------------------------------------------------------------------------------------- answer

@@ -30,6 +30,7 @@ _LEVELS = (
     "Columns of the levels of randomness, the outer one first, in place of --pair: task trial, or seed episode. Trials "
     "need no column."
 )
+_SCORE = "Column with the score; or columns, one for each alternative, whose name is that of the column."
 _WORSE = (
     "A second, larger margin: pass if the new one is certainly not worse by this, fail if it is certainly worse by "
     "more than --margin. Between these two hypotheses either verdict is right, so that fewer pairs are needed."
@@ -51,8 +52,7 @@ class _ScoreOptions(Reporting):
     """A level that the statement is about as it is: these tasks, not others like them."""
     alternative: str = "alternative"
     """Column with the name of the alternative."""
-    score: str = "score"
-    """Column with the score."""
+    score: Annotated[tuple[str, ...], tyro.conf.arg(metavar="COLUMN …", help=_SCORE)] = ("score",)
     statistic: Literal["mean", "median", "iqm"] = "mean"
     """What is compared; iqm is the interquartile mean."""
     minimize: Flag = False
@@ -76,7 +76,7 @@ class _ScoreOptions(Reporting):
             own=[self.own] if self.own else [],
             fixed=[self.fixed] if self.fixed else [],
             alternative=self.alternative,
-            score=self.score,
+            score=self.score if len(self.score) > 1 else self.score[0],
             statistic=self.statistic,
             minimize=self.minimize,
             baseline=baseline,
