@@ -128,6 +128,11 @@ class Environment:
             return [self.read_action(text) for text in texts]
         return [labels[labels.index(label_of(labels, text))] for text in texts]
 
+    def candidates(self, simulator: Simulator, texts: Sequence[str]) -> Any:
+        """Return the actions to compare: None for all; continuous ones are labelled as the user wrote them."""
+        found = self.actions(simulator, texts)
+        return dict(zip(texts, found, strict=True)) if found and simulator.actions is None else found or None
+
     def read_action(self, text: str) -> Any:
         """Return a continuous action: what the space holds or, without one, a number, or a vector of several."""
         try:

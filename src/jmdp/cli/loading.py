@@ -12,21 +12,21 @@ import importlib.util
 import os
 import sys
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import tyro
 
 from jmdp.base.labels import Label, Labels
 from jmdp.base.settings import short
 from jmdp.base.whole_files import replacement, reserved
-from jmdp.cli.command import Command, Flag, Optionally, writing
+from jmdp.cli.command import Command, Exit, Flag, Optionally, aside, print_json, show, writing
 from jmdp.errors import MissingExtraError, SettingsError
 from jmdp.models.coupling import Coupling, Independent, Local, PolicyLuck, Synchronous
 from jmdp.show.reports.page import check_extras, html_of
@@ -247,28 +247,44 @@ COMMAND_LINE: ContextVar[str | None] = ContextVar("COMMAND_LINE", default=None)
 """The command line that is being run, as a shell reads it."""
 
 
+def reserve(stack: ExitStack, option: str, path: Path) -> None:
+    """Reserve a file before it is needed: a wrong path must not be found after an hour."""
+    with writing(option, path):
+        stack.enter_context(reserved(path))
+
+
+class Found(NamedTuple):
+    """What a command has found, and how it says so."""
+
+    result: Any  # what the page is about
+    text: Any
+    record: Callable[[], Any]  # for JSON
+    code: Exit
+    focus: Mapping[str, Any] = {}  # what the page shows
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reporting(Command):
-    """Command whose result has a page."""
+    """Command that finds a result, which has a page, and prints it."""
 
     report: Annotated[Optionally[Path], tyro.conf.arg(metavar="PAGE.html")] = None
     """Write a self-contained HTML page about the result to PAGE.html; this command is in it."""
 
-    @contextmanager
-    def reserved_page(self) -> Iterator[None]:
-        """Reserve the file first: a wrong path or a missing package must not be found after an hour."""
-        if self.report is None:
-            yield
-            return
-        check_extras()
-        with ExitStack() as stack:
-            with writing("--report", self.report):
-                stack.enter_context(reserved(self.report))
-            yield
+    def run(self) -> Exit:
+        """Find the result, write its page, print it, and return the exit code."""
+        with aside(self.quiet), ExitStack() as stack:
+            if self.report is not None:
+                check_extras()
+                reserve(stack, "--report", self.report)
+            found = self.found(stack)
+            answer = found.record() if self.json else found.text
+            if self.report is not None:
+                page = html_of(found.result, COMMAND_LINE.get(), **found.focus).encode("utf-8")
+                with writing("--report", self.report), replacement(self.report) as file:
+                    file.write(page)
+        print_json(answer) if self.json else show(answer)
+        return found.code
 
-    def write_page(self, result: Any, **focus: Any) -> None:
-        """Write the page of a result, if it was asked for, while its file is reserved."""
-        if self.report is not None:
-            page = html_of(result, COMMAND_LINE.get(), **focus).encode("utf-8")
-            with writing("--report", self.report), replacement(self.report) as file:
-                file.write(page)
+    @abstractmethod
+    def found(self, stack: ExitStack) -> Found:
+        """The result. Files that are reserved in the stack are free again when its page is written."""

@@ -8,21 +8,23 @@ Methods that evaluate a table, with the settings that the command line offers.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Literal, get_args
 
 import tyro
 
 import jmdp
-from jmdp.cli.command import Exit, Flag, Optionally, PolicyDraws, TruncatedEnds, print_json, show
+from jmdp.cli.command import Exit, Flag, Optionally, PolicyDraws, TruncatedEnds
 from jmdp.cli.environments import Environment, EnvName, environment
-from jmdp.cli.loading import CouplingName, LoadingPolicies, Reporting, coupling_of, label_of
+from jmdp.cli.loading import CouplingName, Found, LoadingPolicies, Reporting, coupling_of, label_of
 from jmdp.comparisons.answer import chosen
 from jmdp.comparisons.comparison import Comparison
 from jmdp.errors import SettingsError
 from jmdp.methods.method import Method
 from jmdp.models.coupling import Coupling
+from jmdp.results.certificate import Outcome
 from jmdp.results.evaluation import Evaluation
 from jmdp.statistics.assumptions import Assumptions
 
@@ -85,14 +87,13 @@ class Sampling(LoadingPolicies, Reporting):
         del given["difference"]
         return given | {"assume": Assumptions(**assume), "progress": not self.quiet}
 
-    def show_plan(self, pilot: Comparison) -> Exit:
-        """Print how many samples it takes."""
-        found = pilot.plan(difference=self.difference, precision=self.precision)
-        if self.json:
-            print_json(vars(found))
-        else:
-            show(found)
-        return Exit.YES
+    def compared(self, found: Comparison, record: Callable[[], dict[str, Any]]) -> Found:
+        """The comparison, or with --plan how many samples it takes."""
+        if self.plan:
+            plan = found.plan(difference=self.difference, precision=self.precision)
+            return Found(found, plan, partial(vars, plan), Exit.YES)
+        code = Exit.YES if found.decided else Exit.NO
+        return Found(found, found, record, Exit.INTERRUPTED if found.outcome is Outcome.INTERRUPTED else code)
 
 
 def sampling_record(found: Comparison) -> dict[str, Any]:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import tyro
 
 import jmdp
-from jmdp.cli.command import Actions, Exit, Optionally, PolicyDraws, TruncatedEnds, aside, print_json, show
-from jmdp.cli.environments import ACTIONS_HELP, Environment, EnvName, environment
-from jmdp.cli.loading import CouplingName, coupling_of
+from jmdp.cli.command import Actions, Optionally, PolicyDraws, TruncatedEnds
+from jmdp.cli.environments import ACTIONS_HELP, EnvName, environment
+from jmdp.cli.loading import CouplingName, Found, coupling_of
 from jmdp.cli.options import Sampling, sampling_record
 from jmdp.cli.policy_files import FILES_HELP
 from jmdp.comparisons.compare import compare
 from jmdp.comparisons.comparison import ActionComparison
+from jmdp.comparisons.comparison_table import Regret
 from jmdp.errors import SettingsError
-from jmdp.results.certificate import Outcome
-from jmdp.simulators.simulator import Simulator
 
 _POLICY = (
     "Policy to follow after the first action: uniform; an action by name or number, taken in every step; "
@@ -68,34 +68,18 @@ class Compare(Sampling):
         """Return the policy."""
         return [self.policy]
 
-    def run(self) -> Exit:
-        """Compare and print the result."""
-        with aside(self.quiet), self.reserved_page():
-            chosen = environment(self.env, self.loader(), truncated_ends=self.truncated_ends)
-            chosen.put(self.state, self.reset_seed, self.seed)
-            found = self._compared(chosen, chosen.simulator())
-            answer: Any = _record(found) if self.json else found
-            self.write_page(found)
-        if self.plan:
-            return self.show_plan(found)
-        if self.json:
-            print_json({"env": self.env, "state": self.state, "after": self.after, **answer})
-        else:
-            show(answer)
-        if found.outcome is Outcome.INTERRUPTED:
-            return Exit.INTERRUPTED
-        return Exit.YES if found.decided else Exit.NO
-
-    def _compared(self, chosen: Environment, simulator: Simulator) -> ActionComparison:
+    def found(self, stack: ExitStack) -> Found:
+        """Compare."""
+        chosen = environment(self.env, self.loader(), truncated_ends=self.truncated_ends)
+        chosen.put(self.state, self.reset_seed, self.seed)
+        simulator = chosen.simulator()
         if self.discount is None and simulator.discount is None:
             raise SettingsError(f"{simulator!r} has no discount. Give one, e.g. --discount 0.99.")
         reset_seed = self.seed if self.reset_seed is None else self.reset_seed
-        actions: Any = chosen.actions(simulator, self.actions) or None
-        if actions is not None and simulator.actions is None:
-            actions = dict(zip(self.actions, actions, strict=True))  # labelled as the user wrote them
+        actions = chosen.candidates(simulator, self.actions)
         policy = chosen.policy(simulator, self.policy)
         self.refuse_unused_net()
-        return compare(
+        found = compare(
             simulator,
             policy,
             state=chosen.place(simulator, self.state, self.after, reset_seed),
@@ -104,28 +88,27 @@ class Compare(Sampling):
             coupling=coupling_of(self.coupling, self.policy_luck),
             **self.sampling(),
         )
+        return self.compared(found, lambda: self._record(found))
 
-
-def _record(found: ActionComparison) -> dict[str, Any]:
-    """Return the contents of the table and the settings behind them."""
-
-    def regret(action: str) -> dict[str, Any]:
-        distribution = found.regret(action)
+    def _record(self, found: ActionComparison) -> dict[str, Any]:
+        """The contents of the table and the settings behind them."""
         return {
-            "mean": distribution.mean,
-            "quantile_95": distribution.quantile(0.95),
-            "worst_5": distribution.cvar(0.05),
+            "env": self.env,
+            "state": self.state,
+            "after": self.after,
+            **sampling_record(found),
+            "policy": found.policy,
+            "steps_spared": found.summary.samples.shared_steps,
+            "unseen": found.unseen,
+            "break_even": found.break_even,
+            "tie_tolerance": float(found.summary.assume.tie_tolerance),
+            "actions": [
+                {"action": action, **found.beside(action), "regret": _regret(found.regret(action))}
+                for action in found.alternatives
+            ],
+            "jmdp": jmdp.__version__,
         }
 
-    return {
-        **sampling_record(found),
-        "policy": found.policy,
-        "steps_spared": found.summary.samples.shared_steps,
-        "unseen": found.unseen,
-        "break_even": found.break_even,
-        "tie_tolerance": float(found.summary.assume.tie_tolerance),
-        "actions": [
-            {"action": action, **found.beside(action), "regret": regret(action)} for action in found.alternatives
-        ],
-        "jmdp": jmdp.__version__,
-    }
+
+def _regret(found: Regret) -> dict[str, Any]:
+    return {"mean": found.mean, "quantile_95": found.quantile(0.95), "worst_5": found.cvar(0.05)}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -11,15 +11,14 @@ from typing import Annotated, Any, ClassVar
 import tyro
 
 from jmdp.base.settings import short
-from jmdp.base.whole_files import replacement, reserved
-from jmdp.cli.command import Exit, Flag, Optionally, aside, print_json, show, writing
-from jmdp.cli.environments import Environment
+from jmdp.base.whole_files import replacement
+from jmdp.cli.command import Flag, Optionally, writing
+from jmdp.cli.loading import Found, reserve
 from jmdp.cli.options import EpisodeSampling, sampling_record, start_states
 from jmdp.cli.policy_files import FILES_HELP
 from jmdp.comparisons.compare_policies import compare_policies
 from jmdp.comparisons.policy_comparison import PolicyComparison
 from jmdp.errors import SettingsError
-from jmdp.results.certificate import Outcome
 
 _POLICIES = (
     "Two or more policies, each as NAME=POLICY, or as POLICY, which is then also its name. A policy is uniform; an "
@@ -65,29 +64,20 @@ class ComparePolicies(EpisodeSampling):
         """Return the policies, with their names."""
         return self.policies
 
-    def run(self) -> Exit:
-        """Compare and print the result."""
-        with aside(self.quiet), self.reserved_page(), contextlib.ExitStack() as stack:
-            if self.plot is not None:  # first: a wrong path must not be found after an hour
-                stack.enter_context(reserved_figure(self.plot))
-            chosen = self.environment()
-            found = self._compared(chosen)
-            answer: Any = _record(found) if self.json else found
-            self.write_page(found)
-            if self.plot is not None:
-                with writing("--plot", self.plot), replacement(self.plot) as file:
-                    found.plot().savefig(file, format=self.plot.suffix[1:].lower())
-        if self.plan:
-            return self.show_plan(found)
-        if self.json:
-            print_json({"env": self.env, **answer})
-        else:
-            show(answer)
-        if found.outcome is Outcome.INTERRUPTED:
-            return Exit.INTERRUPTED
-        return Exit.YES if found.decided else Exit.NO
+    def found(self, stack: ExitStack) -> Found:
+        """Compare, and draw the figure."""
+        if self.plot is not None:
+            if self.plot.suffix.lower() not in (".png", ".svg", ".pdf"):
+                raise SettingsError(f"--plot is {short(str(self.plot))}. Give a file that ends in .png, .svg or .pdf.")
+            reserve(stack, "--plot", self.plot)
+        found = self._compared()
+        if self.plot is not None:
+            with writing("--plot", self.plot), replacement(self.plot) as file:
+                found.plot().savefig(file, format=self.plot.suffix[1:].lower())
+        return self.compared(found, lambda: self._record(found))
 
-    def _compared(self, chosen: Environment) -> PolicyComparison:
+    def _compared(self) -> PolicyComparison:
+        chosen = self.environment()
         simulator = chosen.episode_simulator(digests=self.coupling == "local")
         if self.discount is None and simulator.discount is None:
             raise SettingsError(f"{simulator!r} has no discount. Give one, e.g. --discount 1 for whole episodes.")
@@ -104,16 +94,19 @@ class ComparePolicies(EpisodeSampling):
             **self.sampling(),
         )
 
-
-@contextlib.contextmanager
-def reserved_figure(path: Path) -> Iterator[None]:
-    """Reserve the file of a figure; raise if it cannot be written."""
-    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise SettingsError(f"--plot is {short(str(path))}. Give a file that ends in .png, .svg or .pdf.")
-    with contextlib.ExitStack() as stack:
-        with writing("--plot", path):
-            stack.enter_context(reserved(path))
-        yield
+    def _record(self, found: PolicyComparison) -> dict[str, Any]:
+        """The contents of the table and the settings behind them."""
+        pairing = found.pairing
+        return {
+            "env": self.env,
+            "answer": found.answer,
+            **sampling_record(found),
+            "paired_samples": found.paired_samples,
+            "baseline": found.baseline,
+            "reference": found.reference,
+            "pairing": {name: getattr(pairing, name) for name in ("gain", "ceiling", "correlation", "shares")},
+            "policies": [{"policy": name, **found.beside(name)} for name in found.policies],
+        }
 
 
 def _named(texts: Sequence[str]) -> list[tuple[str, str]]:
@@ -126,22 +119,3 @@ def _named(texts: Sequence[str]) -> list[tuple[str, str]]:
             f"--policies is {' '.join(texts) or 'empty'}. Give two or more policies with different names."
         )
     return named
-
-
-def _record(found: PolicyComparison) -> dict[str, Any]:
-    """Return the contents of the table and the settings behind them."""
-    pairing = found.pairing
-    return {
-        "answer": found.answer,
-        **sampling_record(found),
-        "paired_samples": found.paired_samples,
-        "baseline": found.baseline,
-        "reference": found.reference,
-        "pairing": {
-            "gain": pairing.gain,
-            "ceiling": pairing.ceiling,
-            "correlation": pairing.correlation,
-            "shares": pairing.shares,
-        },
-        "policies": [{"policy": name, **found.beside(name)} for name in found.policies],
-    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -11,8 +12,8 @@ import tyro
 from jmdp.base.interval import Verdict
 from jmdp.base.rounding import significant
 from jmdp.base.settings import short
-from jmdp.cli.command import Exit, Flag, Optionally, aside, print_json, show
-from jmdp.cli.loading import Reporting
+from jmdp.cli.command import Exit, Flag, Optionally
+from jmdp.cli.loading import Found, Reporting
 from jmdp.comparisons.compare_scores import compare_scores
 from jmdp.comparisons.score_comparison import ScoreComparison
 from jmdp.errors import SettingsError
@@ -35,6 +36,14 @@ _WORSE = (
     "A second, larger margin: pass if the new one is certainly not worse by this, fail if it is certainly worse by "
     "more than --margin. Between these two hypotheses either verdict is right, so that fewer pairs are needed."
 )
+
+VERDICTS = {Verdict.YES: "passed", Verdict.NO: "failed", Verdict.UNKNOWN: "undecided"}
+
+
+def verdict_code(verdict: Verdict, undecided: Literal["fail", "pass"] | None) -> Exit:
+    """The exit code of a verdict; `undecided` is what to make of one that is not known."""
+    unknown = {None: Exit.UNDECIDED, "fail": Exit.NO, "pass": Exit.YES}[undecided]
+    return {Verdict.YES: Exit.YES, Verdict.NO: Exit.NO, Verdict.UNKNOWN: unknown}[verdict]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,14 +117,10 @@ class CompareScores(_ScoreOptions):
     baseline: Annotated[Optionally[str], tyro.conf.arg(metavar="NAME")] = None
     """Alternative that the others are compared with. By default the one with the best mean."""
 
-    def run(self) -> Exit:
-        """Compare and print the result."""
-        with aside(self.quiet), self.reserved_page():
-            found = self.compared(_given(self.files), self.baseline, None)
-            answer: Any = score_record(found) if self.json else found
-            self.write_page(found)
-        print_json(answer) if self.json else show(answer)
-        return Exit.YES if found.decided else Exit.NO
+    def found(self, stack: ExitStack) -> Found:
+        """Compare."""
+        found = self.compared(_given(self.files), self.baseline, None)
+        return Found(found, found, lambda: score_record(found), Exit.YES if found.decided else Exit.NO)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,39 +144,27 @@ class GateScores(_ScoreOptions):
     undecided: Optionally[Literal["fail", "pass"]] = None
     """Exit with 1 (fail) or 0 (pass) instead of 3 if the scores do not decide it."""
 
-    def run(self) -> Exit:
-        """Compare, print the verdict, and return its exit code."""
-        with aside(self.quiet), self.reserved_page():
-            old, new = self.scores
-            found = self.compared({"old": old, "new": new}, "old", self.margin)
-            self.write_page(found)
-            verdict, said = self._verdict(found)
-        code = {
-            Verdict.YES: Exit.YES,
-            Verdict.NO: Exit.NO,
-            Verdict.UNKNOWN: {None: Exit.UNDECIDED, "fail": Exit.NO, "pass": Exit.YES}[self.undecided],
-        }[verdict]
-        word = {Verdict.YES: "passed", Verdict.NO: "failed", Verdict.UNKNOWN: "undecided"}[verdict]
-        if self.json:
-            print_json({"verdict": word, "exit_code": int(code), "answer": said[0], **score_record(found)})
-        else:
-            show(paragraphs([f"{word}: {said[0]}", *said[1:], found.effort, *found.remarks()]))
-        return code
+    def found(self, stack: ExitStack) -> Found:
+        """Compare, and say the verdict."""
+        old, new = self.scores
+        c = self.compared({"old": old, "new": new}, "old", self.margin)
+        verdict, near = self._verdict(c)
+        word, code = VERDICTS[verdict], verdict_code(verdict, self.undecided)
+        text = paragraphs([f"{word}: {near}", *self._expected(c, self.worse), c.effort, *c.remarks()])
+        head = {"verdict": word, "exit_code": int(code), "answer": near}
+        return Found(c, text, lambda: score_record(c) | head, code)
 
-    def _verdict(self, found: ScoreComparison) -> tuple[Verdict, list[str]]:
-        """The verdict, what it says, and how many pairs it takes."""
+    def _verdict(self, found: ScoreComparison) -> tuple[Verdict, str]:
+        """The verdict, and what it says."""
         near = found.not_worse(self.margin)
         if self.worse is None:
-            return near.verdict, [str(near), *self._expected(found, None)]
+            return near.verdict, str(near)
         far = found.not_worse(self.worse)
         if _size(found, far.margin) <= _size(found, near.margin):
             raise SettingsError(f"--worse is {self.worse}. Give more than --margin, which is {self.margin}.")
         if far.verdict is Verdict.YES:
-            return Verdict.YES, [str(far), *self._expected(found, self.worse)]
-        return (
-            (Verdict.NO if near.verdict is Verdict.NO else Verdict.UNKNOWN),
-            [str(near), *self._expected(found, self.worse)],
-        )
+            return Verdict.YES, str(far)
+        return (Verdict.NO if near.verdict is Verdict.NO else Verdict.UNKNOWN), str(near)
 
     def _expected(self, found: ScoreComparison, worse: str | None) -> list[str]:
         """How many pairs a verdict takes if nothing has changed, and if the loss is that of a hypothesis."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, make_dataclass, replace
 from typing import Annotated, Any, ClassVar, Union
 
@@ -17,12 +18,12 @@ import jmdp
 from jmdp.base.interval import Estimate
 from jmdp.base.labels import Label
 from jmdp.base.rounding import at_most
-from jmdp.cli.command import Actions, Command, Exit, Optionally, PolicyDraws, aside, print_json, show
+from jmdp.cli.command import Actions, Command, Exit, Optionally, PolicyDraws
 from jmdp.cli.environments import GYMNASIUM_ID, WORLDS
-from jmdp.cli.loading import CouplingName, Loading, Reporting, coupling_of, label_of, unknown
+from jmdp.cli.loading import CouplingName, Found, Loading, Reporting, coupling_of, label_of, unknown
 from jmdp.cli.options import MethodName, ReachablePairs, settings_asked_for, summary
 from jmdp.cli.policy_files import table_policy
-from jmdp.errors import SettingsError, UnavailableError
+from jmdp.errors import SettingsError
 from jmdp.methods.evaluate import evaluate
 from jmdp.methods.exact_pairs.exact_pairs import ExactPairs
 from jmdp.methods.method import Method
@@ -30,7 +31,7 @@ from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.certificate import Outcome
 from jmdp.results.evaluation import Evaluation
-from jmdp.results.gaps.gap import Gap
+from jmdp.results.gaps.gap import Gap, estimates, no_better
 from jmdp.results.text import lines
 from jmdp.worlds import World
 
@@ -105,18 +106,13 @@ class EvaluationReport:
         others = [a for a in self.actions if a != reference]
         if not others:
             return "A gap needs two actions: add one to --actions."
-        gaps = {name(a): self._gap(s, reference, a) for a in others}
-        chances = {action: no_better(gap) for action, gap in gaps.items()}
-        bound = any(chance is not None and is_bound for chance, is_bound in chances.values())
+        gaps = [self._gap(s, reference, a) for a in others]
+        chances = [no_better(gap) for gap in gaps]
+        bound = any(chance is not None and is_bound for chance, is_bound in chances)
         rows = [
-            {
-                f"gap: {name(reference)} minus": action,
-                "mean": Estimate.within(gap.mean, gap.mean_interval),
-                "std": Estimate.within(gap.std, gap.std_interval),
-                "correlation": _correlation(gap),
-                f"P(gap ≤ 0){' at most*' * bound}": _chance(chances[action][0], bound),
-            }
-            for action, gap in gaps.items()
+            {f"gap: {name(reference)} minus": gap.second, **estimates(gap)}
+            | {f"P(gap ≤ 0){' at most*' * bound}": "–" if chance is None else at_most(chance) if bound else chance}
+            for gap, (chance, _) in zip(gaps, chances, strict=True)
         ]
         said = lines(rows)
         if bound:
@@ -156,36 +152,15 @@ class EvaluationReport:
         return s if self.result.states.size == self.model.shape[0] else 0
 
 
-def no_better(gap: Gap) -> tuple[Estimate | None, bool]:
-    """Return P(gap ≤ 0), the probability that the first action is no better, and whether it is a bound."""
-    try:
-        return gap.distribution().cdf(0.0), False
-    except UnavailableError:
-        if gap.mean_interval is None:
-            return None, True
-        most = gap.inferiority_bound()
-        return Estimate(most, 0.0, most), True
-
-
 def _gap_record(gap: Gap) -> dict[str, Any]:
     chance, is_bound = no_better(gap)
     return {
         "first": gap.first,
         "second": gap.second,
-        "mean": Estimate.within(gap.mean, gap.mean_interval),
-        "std": Estimate.within(gap.std, gap.std_interval),
+        **estimates(gap),
         "variance": Estimate.within(gap.variance, gap.variance_interval),
-        "correlation": _correlation(gap),
         "no_better_at_most" if is_bound else "no_better": chance,
     }
-
-
-def _correlation(gap: Gap) -> Estimate:
-    return Estimate.within(gap.correlation, gap.correlation_interval)
-
-
-def _chance(chance: Estimate | None, bound: bool) -> Estimate | str:
-    return "–" if chance is None else at_most(chance) if bound else chance
 
 
 @dataclass(frozen=True)
@@ -259,8 +234,8 @@ class Evaluate(Loading, Reporting):
         form = make_dataclass(cls.__name__, fields, bases=(cls,), namespace=namespace, frozen=True, kw_only=True)
         return form, arguments
 
-    def run(self) -> Exit:
-        """Evaluate, and print one state or all."""
+    def found(self, stack: ExitStack) -> Found:
+        """Evaluate one state or all."""
         self.loader()  # with --safe, nothing is imported from the current folder
         world, model = self.world.world, self.world.world.model
         policy_name = next(iter(world.policies)) if self.policy is None else self.policy
@@ -274,25 +249,18 @@ class Evaluate(Loading, Reporting):
             if state is None:
                 raise SettingsError("reachable-pairs evaluates one state. Give it: --state STATE.")
             method = replace(method, state=model.states[state])
-        with aside(self.quiet), self.reserved_page():
-            result = evaluate(
-                model,
-                policy,
-                coupling_of(self.coupling, self.policy_luck),
-                method,
-                throw=False,
-                progress=not self.quiet,
-            )
-            report = EvaluationReport(result, model, policy, state, actions or range(model.actions.size))
-            self.write_page(result, state=None if state is None else report.at(state))
-            text, record = ("", report.record()) if self.json else (report.text(), {})
-        if self.json:
-            print_json({"world": {"name": self.world.name, **self.world.options}, "policy": policy_name, **record})
-        else:
-            show(f"world {self.world}\npolicy {policy_name}\n{text}")
-        if result.outcome is Outcome.INTERRUPTED:
-            return Exit.INTERRUPTED
-        return Exit.YES if result.outcome.successful else Exit.NO
+        coupling = coupling_of(self.coupling, self.policy_luck)
+        result = evaluate(model, policy, coupling, method, throw=False, progress=not self.quiet)
+        report = EvaluationReport(result, model, policy, state, actions or range(model.actions.size))
+        about = {"world": {"name": self.world.name, **self.world.options}, "policy": policy_name}
+        code = Exit.YES if result.outcome.successful else Exit.NO
+        return Found(
+            result,
+            f"world {self.world}\npolicy {policy_name}\n{report.text()}",
+            lambda: about | report.record(),
+            Exit.INTERRUPTED if result.outcome is Outcome.INTERRUPTED else code,
+            {"state": None if state is None else report.at(state)},
+        )
 
 
 def _unknown_world(text: str) -> SettingsError:

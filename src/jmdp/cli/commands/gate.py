@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -15,8 +16,9 @@ import tyro
 
 from jmdp.base.interval import Verdict
 from jmdp.base.rounding import exactly, significant
-from jmdp.cli.command import Command, Exit, Optionally, aside, print_json, show, writing
-from jmdp.cli.commands.compare_scores import GateScores
+from jmdp.cli.command import Command, Exit, Optionally, writing
+from jmdp.cli.commands.compare_scores import VERDICTS, GateScores, verdict_code
+from jmdp.cli.loading import Found
 from jmdp.cli.options import EpisodeSampling, sampling_record, start_states
 from jmdp.cli.policy_files import policy_digest
 from jmdp.comparisons.answer import NotWorse
@@ -29,10 +31,7 @@ from jmdp.results.certificate import Outcome
 from jmdp.results.text import paragraphs, wrapped
 from jmdp.statistics.selection import Margin
 
-_UNDECIDED: dict[str | None, Exit] = {None: Exit.UNDECIDED, "fail": Exit.NO, "pass": Exit.YES}
 _PAST = {"fail": "failed", "pass": "passed"}
-
-_WORDS = {Verdict.YES: "passed", Verdict.NO: "failed", Verdict.UNKNOWN: "undecided"}
 
 _OF_THE_BEST = ("best", "choice", "survivors", "leader", "indifference")
 """Entries of a record that answer another question, with other intervals: which policy is best?"""
@@ -54,9 +53,7 @@ class GateReport:
         """Return the exit code."""
         if self.found.outcome is Outcome.INTERRUPTED:
             return Exit.INTERRUPTED
-        return {Verdict.YES: Exit.YES, Verdict.NO: Exit.NO, Verdict.UNKNOWN: _UNDECIDED[self.undecided]}[
-            self.answer.verdict
-        ]
+        return verdict_code(self.answer.verdict, self.undecided)
 
     @property
     def status(self) -> str:
@@ -65,7 +62,7 @@ class GateReport:
             return "interrupted"
         if self.answer.verdict is Verdict.UNKNOWN and self.undecided is not None:
             return f"{_PAST[self.undecided]} by --undecided {self.undecided}"
-        return _WORDS[self.answer.verdict]
+        return VERDICTS[self.answer.verdict]
 
     def text(self) -> str:
         """The verdict, a table, and what the intervals assume."""
@@ -94,7 +91,7 @@ class GateReport:
         answer = self.answer
         return {
             "env": self.env,
-            "verdict": _WORDS[self.answer.verdict],
+            "verdict": VERDICTS[self.answer.verdict],
             "exit_code": int(self.code),
             "answer": str(answer),
             "gap": answer.gap,
@@ -235,19 +232,12 @@ class Gate(EpisodeSampling):
         """With --scores the verdict is on scores that exist."""
         return (GateScores if "--scores" in arguments else cls), arguments
 
-    def run(self) -> Exit:
-        """Compare, print the verdict, and return its exit code."""
-        with aside(self.quiet), self.reserved_page():
-            self._append("")  # first: a wrong path must not be found after an hour
-            report = self._report()
-            self._append(report.markdown())
-            self.write_page(report.found)
-            answer = report.record() if self.json else report.text()
-        if self.json:
-            print_json(answer)
-        else:
-            show(answer)
-        return report.code
+    def found(self, stack: ExitStack) -> Found:
+        """Compare, and append the verdict to the summary."""
+        self._append("")  # first: a wrong path must not be found after an hour
+        report = self._report()
+        self._append(report.markdown())
+        return Found(report.found, report.text(), report.record, report.code)
 
     def _append(self, text: str) -> None:
         if self.summary is not None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import tyro
 
 import jmdp
-from jmdp.cli.command import Actions, Exit, Optionally, aside, print_json, show
+from jmdp.cli.command import Actions, Exit, Optionally
 from jmdp.cli.environments import ACTIONS_HELP, EnvName, environment
-from jmdp.cli.loading import LoadingPolicies, Reporting
+from jmdp.cli.loading import Found, LoadingPolicies, Reporting
 from jmdp.cli.options import StartStates, start_states
 from jmdp.cli.policy_files import FILES_HELP
 from jmdp.errors import SettingsError
@@ -77,29 +78,15 @@ class ReviewCommand(LoadingPolicies, Reporting):
         """Return the policies as given."""
         return [self.policy, *([] if self.reference is None else [self.reference])]
 
-    def run(self) -> Exit:
-        """Review and print the result."""
-        with aside(self.quiet), self.reserved_page():
-            found = self._reviewed()
-            answer: Any = _record(found) if self.json else found
-            self.write_page(found)
-        if self.json:
-            print_json({"env": self.env, **answer})
-        else:
-            show(answer)
-        return Exit.INTERRUPTED if found.outcome is Outcome.INTERRUPTED else Exit.YES
-
-    def _reviewed(self) -> Review | Reviews:
+    def found(self, stack: ExitStack) -> Found:
+        """Review."""
         chosen = environment(self.env, self.loader(), frames=self.report is not None)
         simulator = chosen.episode_simulator(digests=False)
         if self.discount is None and simulator.discount is None:
             raise SettingsError(f"{simulator!r} has no discount. Give one, e.g. --discount 1 for whole episodes.")
         policy, *others = (chosen.policy(simulator, text) for text in self.policy_texts())
         self.refuse_unused_net()
-        actions: Any = chosen.actions(simulator, self.actions) or None
-        if actions is not None and simulator.actions is None:
-            actions = dict(zip(self.actions, actions, strict=True))  # labelled as the user wrote them
-        return review(
+        found = review(
             chosen.source,
             policy,
             seed=self.seed,
@@ -109,7 +96,7 @@ class ReviewCommand(LoadingPolicies, Reporting):
             episodes=self.episodes,
             starts=start_states(self.starts, chosen),
             steps=None if self.steps is None else range(*self.steps),
-            actions=actions,
+            actions=chosen.candidates(simulator, self.actions),
             method=self._method(),
             discount=self.discount,
             horizon=self.horizon,
@@ -117,6 +104,8 @@ class ReviewCommand(LoadingPolicies, Reporting):
             pool=self.pool,
             progress=not self.quiet,
         )
+        code = Exit.INTERRUPTED if found.outcome is Outcome.INTERRUPTED else Exit.YES
+        return Found(found, found, lambda: self._record(found), code)
 
     def _method(self) -> RolloutValues | LookaheadValues | None:
         if self.rollouts is not None and self.lookahead is not None:
@@ -125,31 +114,24 @@ class ReviewCommand(LoadingPolicies, Reporting):
             return RolloutValues(self.rollouts)
         return None if self.lookahead is None else LookaheadValues(samples=self.lookahead)
 
-
-def _record(found: Review | Reviews) -> dict[str, Any]:
-    """Return the numbers behind the text."""
-    first = found if isinstance(found, Review) else found.first
-    common = {
-        "answer": found.answer,
-        "simulator": first.simulator,
-        "policy": first.policy,
-        "reference": first.reference,
-        "method": first.method,
-        "discount": first.discount,
-        "seed": first.seed,
-        "confidence": first.confidence,
-        "jmdp": jmdp.__version__,
-    }
-    if isinstance(found, Review):
-        parts = {name: getattr(found, name) for name in ("earned", "final", "expectation", "skill", "luck", "regret")}
-        return {**common, "episode": found.episode, **parts, "steps": found.rows()}
-    return {
-        **common,
-        "episodes": len(found),
-        "mean": found.mean,
-        "corrected": found.corrected,
-        "episodes_factor": found.episodes_factor,
-        "simulated_steps_per_step": found.cost,
-        "shares": found.shares,
-        "states": found.rows(),
-    }
+    def _record(self, found: Review | Reviews) -> dict[str, Any]:
+        """The numbers behind the text."""
+        first = found if isinstance(found, Review) else found.first
+        asked = ("simulator", "policy", "reference", "method", "discount", "seed", "confidence")
+        common = {"env": self.env, "answer": found.answer, **{name: getattr(first, name) for name in asked}}
+        common["jmdp"] = jmdp.__version__
+        if isinstance(found, Review):
+            parts = {
+                name: getattr(found, name) for name in ("earned", "final", "expectation", "skill", "luck", "regret")
+            }
+            return {**common, "episode": found.episode, **parts, "steps": found.rows()}
+        return {
+            **common,
+            "episodes": len(found),
+            "mean": found.mean,
+            "corrected": found.corrected,
+            "episodes_factor": found.episodes_factor,
+            "simulated_steps_per_step": found.cost,
+            "shares": found.shares,
+            "states": found.rows(),
+        }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,9 +11,9 @@ from typing import Annotated, Any, ClassVar
 
 import tyro
 
-from jmdp.cli.command import Exit, Optionally, aside, print_json, show
+from jmdp.cli.command import Exit, Optionally, print_json, show
 from jmdp.cli.environments import environment
-from jmdp.cli.loading import LoadingPolicies, Reporting, coupling_of
+from jmdp.cli.loading import Found, LoadingPolicies, Reporting, coupling_of
 from jmdp.cli.study_file import StudyFile, study_states
 from jmdp.distribute.pools import Pool
 from jmdp.errors import SettingsError
@@ -73,20 +73,15 @@ class RunStudy(LoadingPolicies, Reporting):
 
     def run(self) -> Exit:
         """Run or continue the study, or read its state, and print it."""
-        if self.verify is not None:
-            return self._verified(self.verify)
-        with aside(self.quiet), self.reserved_page():
-            found = self._study() if self.status is None else self._opened(self.status)
-            progress = found.progress
-            answer: Any = _record(found) if self.json else repr(found)
-            self.write_page(found)
-        if self.json:
-            print_json(answer)
-        else:
-            show(answer)
-        if not progress.complete:
-            return Exit.INTERRUPTED if self.status is None else Exit.NO
-        return Exit.NO if progress.failed else Exit.YES
+        return super().run() if self.verify is None else self._verified(self.verify)
+
+    def found(self, stack: ExitStack) -> Found:
+        """Run or continue the study, or read its state."""
+        found = self._study() if self.status is None else self._opened(self.status)
+        code = Exit.NO if found.progress.failed else Exit.YES
+        if not found.progress.complete:
+            code = Exit.INTERRUPTED if self.status is None else Exit.NO
+        return Found(found, repr(found), lambda: _record(found), code)
 
     def _opened(self, folder: Path, option: str = "--status") -> Study:
         if self.file is not None or self.out is not None:
@@ -131,9 +126,7 @@ class RunStudy(LoadingPolicies, Reporting):
         if "actions" in values:
             texts = [str(action) for action in values["actions"]]
             with file.naming("actions"):
-                actions = chosen.actions(simulator, texts)
-            if simulator.actions is None:
-                actions = dict(zip(texts, actions, strict=True))  # labelled as the user wrote them
+                actions = chosen.candidates(simulator, texts)
         file.write_to(self.out)
         luck = values.get("policy_luck", "shared" if several else "independent")
         with _pool(values.get("pool")) as pool, file.naming():
@@ -166,17 +159,6 @@ def _pool(given: Any) -> Iterator[int | Pool | None]:
 
 
 def _record(found: Study) -> dict[str, Any]:
-    progress = found.progress
-    return {
-        "path": found.path,
-        "states": progress.states,
-        "finished": progress.finished,
-        "decided": progress.decided,
-        "failed": progress.failed,
-        "outcomes": progress.outcomes,
-        "missing": found.missing,
-        "complete": progress.complete,
-        "settings": found.settings,
-        "alternative": found.alternative,
-        "alternatives": found.alternatives,
-    }
+    progress = ("states", "finished", "decided", "failed", "outcomes", "complete")
+    own = ("path", "missing", "settings", "alternative", "alternatives")
+    return {name: getattr(found.progress, name) for name in progress} | {name: getattr(found, name) for name in own}

@@ -52,12 +52,36 @@ def fisher(correlation: float, error: float) -> Interval:
     return Interval(min(flat.low, math.tanh(middle - radius)), max(flat.high, math.tanh(middle + radius)))
 
 
+def estimates(gap: Gap) -> dict[str, Estimate]:
+    """Mean, standard deviation and correlation of a gap with their intervals."""
+    return {
+        "mean": Estimate.within(gap.mean, gap.mean_interval),
+        "std": Estimate.within(gap.std, gap.std_interval),
+        "correlation": Estimate.within(gap.correlation, gap.correlation_interval),
+    }
+
+
+def no_better(gap: Gap) -> tuple[Estimate | None, bool]:
+    """P(gap ≤ 0), the chance that the first action is no better, None if unknown; and whether it is a bound."""
+    if (distribution := known_distribution(gap)) is not None:
+        return distribution.cdf(0.0), False
+    if gap.mean_interval is None or gap.variance_interval is None:
+        return None, True
+    most = gap.inferiority_bound()
+    return Estimate(most, 0.0, most), True
+
+
+def known_distribution(gap: Gap) -> GapDistribution | None:
+    """The distribution of a gap, if it has one."""
+    try:
+        return gap.distribution()
+    except UnavailableError:
+        return None
+
+
 def gap_text(gap: Gap) -> str:
     """The sentence and the numbers of a gap."""
-    try:
-        distribution = gap.distribution()
-    except UnavailableError:
-        distribution = None
+    distribution = known_distribution(gap)
     named: dict[str, object] = {
         "gap": f"Z({gap.first}) − Z({gap.second}), {type(gap.coupling).__name__} coupling, {_trust(gap)}",
         "mean": _shown(gap.mean, gap.mean_interval),

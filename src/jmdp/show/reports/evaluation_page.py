@@ -6,14 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jmdp.base.interval import Estimate
 from jmdp.base.labels import Label
 from jmdp.base.rounding import at_most, confidence_percent
-from jmdp.errors import UnavailableError
 from jmdp.results.certificate import Outcome
 from jmdp.results.evaluation import Evaluation, origin
-from jmdp.results.gaps.distribution import GapDistribution
-from jmdp.results.gaps.gap import Gap
+from jmdp.results.gaps.gap import Gap, estimates, known_distribution, no_better
 from jmdp.results.gaps.gap import sentence as gap_sentence
 from jmdp.results.text import Written
 from jmdp.show.plots.gap_chart import gap_chart
@@ -77,15 +74,8 @@ def _question(e: Evaluation, s: int) -> str:
 def _verdict(e: Evaluation, s: int, gaps: Sequence[Gap]) -> str:
     said = f"the mean return is {e.mean_of(e.states[s], e.actions[0])} ({origin(e)})"
     if gaps:
-        said = gap_sentence(gaps[0], _distribution(gaps[0]))
+        said = gap_sentence(gaps[0], known_distribution(gaps[0]))
     return said if e.outcome.successful else f"{said.removesuffix('.')}. Not finished: {e.outcome.value}"
-
-
-def _distribution(gap: Gap) -> GapDistribution | None:
-    try:
-        return gap.distribution()
-    except UnavailableError:
-        return None
 
 
 def _figure(e: Evaluation, s: int, gaps: Sequence[Gap]) -> Figure:
@@ -115,13 +105,7 @@ def _tables(e: Evaluation, s: int, ranked: Sequence[int], gaps: Sequence[Gap]) -
         columns.append(chance)
         words = {chance: f"the chance that {best} earns no more, with the same randomness; ≤ is an upper bound on it"}
     found = [
-        {
-            kind: gap.second,
-            "mean gap": Estimate.within(gap.mean, gap.mean_interval),
-            "std of the gap": Estimate.within(gap.std, gap.std_interval),
-            "correlation": Estimate.within(gap.correlation, gap.correlation_interval),
-            chance: value,
-        }
+        dict(zip(columns, [gap.second, *estimates(gap).values(), value], strict=False))
         for gap, value in zip(gaps, chances, strict=True)
     ]
     title = f"{best} minus each other {kind}, from {where}"
@@ -130,12 +114,8 @@ def _tables(e: Evaluation, s: int, ranked: Sequence[int], gaps: Sequence[Gap]) -
 
 def _no_better(gap: Gap) -> Cell:
     """P(gap ≤ 0), or an upper bound on it; empty if neither is known."""
-    found = _distribution(gap)
-    if found is not None:
-        return found.cdf(0.0)
-    if gap.mean_interval is None or gap.std_interval is None:
-        return ""
-    return Written(f"≤ {at_most(gap.inferiority_bound(), 3)}")
+    chance, is_bound = no_better(gap)
+    return "" if chance is None else Written(f"≤ {at_most(chance, 3)}") if is_bound else chance
 
 
 def _found(e: Evaluation) -> list[tuple[str, str]]:
