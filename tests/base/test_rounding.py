@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from jmdp.base import rounding
 from jmdp.results import Estimate
 from jmdp.results.text import percent
-from jmdp.show.plots.style import short_interval
+from jmdp.show.plots.grids import short_interval
 
 NUMBER = r"[-−]?[\d.]+(?:e[+\-−]?\d+)?"
 finite = st.floats(-1e300, 1e300)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
-_DECIDED = (Outcome.BEST_FOUND, Outcome.GOOD_ENOUGH, Outcome.EQUAL_BEST)
+DECIDED = (Outcome.BEST_FOUND, Outcome.GOOD_ENOUGH, Outcome.EQUAL_BEST)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Progress:
     @property
     def decided(self) -> int:
         """States in which one alternative is known to be best, or within `indifference` of the best."""
-        return sum(self.outcomes.get(outcome.name, 0) for outcome in _DECIDED)
+        return sum(self.outcomes.get(outcome.name, 0) for outcome in DECIDED)
 
     @property
     def complete(self) -> bool:

@@ -12,8 +12,8 @@ import jmdp
 from jmdp.base import rounding
 from jmdp.errors import MissingExtraError, PolicyError, SettingsError, UnavailableError
 from jmdp.results.result import LearningCurve
-from jmdp.show.plots import style
-from jmdp.show.plots.gap_chart import _bound
+from jmdp.show.plots import grids
+from jmdp.show.plots.gaps import _bound
 
 
 @pytest.fixture(scope="module")
@@ -535,7 +535,7 @@ def test_td_errors_are_of_incremental_runs_alone(result):
 )
 def test_chances_are_0_or_1_only_where_they_are(value, long, short):
     assert rounding.chance(value) == long
-    assert style.short_chance(value) == short
+    assert grids.short_chance(value) == short
 
 
 def test_without_matplotlib_the_error_says_what_to_type(result, monkeypatch):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import jmdp
 from jmdp.errors import SettingsError
-from jmdp.show.plots.review_chart import MOST_DRAWN, axis_limits, finite_ends, summary, thinned
+from jmdp.show.plots.reviews import MOST_DRAWN, axis_limits, finite_ends, summary, thinned
 from show.plots.made_reviews import made, several
 from show.plots.test_study_plots import check_no_texts_overlap
 

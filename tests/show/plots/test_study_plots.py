@@ -13,8 +13,7 @@ from matplotlib.figure import Figure
 
 import jmdp
 from jmdp.errors import SettingsError, UnavailableError
-from jmdp.show.plots.study_gaps import _thinned
-from jmdp.show.plots.study_map import PALETTE, colours, short_names
+from jmdp.show.plots.studies import PALETTE, _thinned, colours, short_names
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pandas")
@@ -261,7 +260,7 @@ def test_gaps_count_what_failed(failing):
 
 
 def test_many_states_are_thinned(grid, monkeypatch):
-    module = import_module("jmdp.show.plots.study_gaps")
+    module = import_module("jmdp.show.plots.studies")
     monkeypatch.setattr(module, "_MOST_DRAWN", 10)
     monkeypatch.setattr(module, "_MOST_LABELLED", 5)
     figure = jmdp.plots.study_gaps(grid)

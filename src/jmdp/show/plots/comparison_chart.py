@@ -1,17 +1,16 @@
 """Chart of a comparison: how far each alternative is behind the leader, and how often the leader does better.
 
-Texts of the chart of a comparison: names, verdict, headings, legend and caption.
-
-Bars of one standard deviation to each side of a mean gap: with shared random numbers, and with independent draws.
+Bars are one standard deviation to each side of a mean gap: with shared random numbers, and with independent draws.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jmdp.base.interval import Estimate, Verdict
+from jmdp.base.interval import Estimate, Interval, Verdict
 from jmdp.base.rounding import significant, supported, typeset, whole_percent
 from jmdp.comparisons.answer import is_unknown
 from jmdp.comparisons.comparison import Comparison
@@ -29,21 +28,13 @@ from jmdp.show.plots.style import (
     check_title,
     clear_spines,
     empty_figure,
+    legend_handles,
     wrapped,
 )
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
-
-    from jmdp.comparisons.comparison import Comparison
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from jmdp.base.interval import Interval
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 _IN_PAIRS = "± 1 std of the gap, in pairs"
@@ -314,11 +305,10 @@ def _draw(figure: Figure | SubFigure, c: Comparison, title: str | None) -> None:
 
 
 def _add_legend(figure: Figure | SubFigure, panels: list[Axes], text: str) -> None:
-    found = [pair for axes in panels for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
-    found.sort(key=lambda pair: not pair[1].startswith("mean"))
-    handles, labels = zip(*found, strict=True)
-    figure.legend(handles, labels, loc="outside lower left", frameon=False, fontsize=SMALL, title=text,
-                  title_fontsize=SMALL, alignment="left")  # fmt: skip
+    handles = legend_handles(panels)
+    labels = sorted(handles, key=lambda label: not label.startswith("mean"))
+    figure.legend([handles[label] for label in labels], labels, loc="outside lower left", frameon=False,
+                  fontsize=SMALL, title=text, title_fontsize=SMALL, alignment="left")  # fmt: skip
 
 
 def _row(c: Comparison, action: str) -> _Row:
@@ -353,23 +343,22 @@ def _draw_gaps(axes: Axes, rows: list[_Row], c: Comparison, words: ChartLabels) 
     axes.plot(0, 0, "D", color=_BETTER, markersize=6, zorder=4)
     column = axes.get_yaxis_transform()
     axes.text(1.02, 0, words.top, transform=column, va="center", fontsize=SMALL, fontweight="bold")
-    coupling, label = c.summary.coupling, _Once()
+    coupling = c.summary.coupling
     for y, row in enumerate(rows, start=1):
         mean, std, independent_std = row.gap / scale, row.std / scale, row.independent_std / scale
         spread = f"std {significant(std, 2)}"
         if not isinstance(coupling, Independent):
             spread += f" ({significant(independent_std, 2)})"
             if draw_bar(axes, y, (mean - independent_std, mean + independent_std), (low, high), 0.62, INDEPENDENT):
-                axes.containers[-1].set_label(label(INDEPENDENT_LABEL))
+                axes.containers[-1].set_label(INDEPENDENT_LABEL)
         if draw_bar(axes, y, (mean - std, mean + std), (low, high), 0.36, SHARED):
-            axes.containers[-1].set_label(
-                label(f"± 1 std of the gap, {type(coupling).__name__} coupling" if c.simulated else _IN_PAIRS)
-            )
+            kind = f"± 1 std of the gap, {type(coupling).__name__} coupling"
+            axes.containers[-1].set_label(kind if c.simulated else _IN_PAIRS)
         ends = row.interval.low / scale, row.interval.high / scale
         colour, known = (_BETTER, words.sure) if row.sure else ("black", words.not_sure)
         _whisker(axes, y, ends, (low, high), colour)
         axes.plot(mean, y, "o", color=colour, markerfacecolor=colour if row.sure else "white", markersize=5, zorder=4,
-                  label=label(f"mean gap with its interval: {known}"))  # fmt: skip
+                  label=f"mean gap with its interval: {known}")  # fmt: skip
         gap = _with_error(Estimate(mean, *ends))
         axes.text(1.02, y - 0.02, gap, transform=column, va="bottom", fontsize=SMALL)
         axes.text(1.02, y + 0.04, spread, transform=column, va="top", fontsize=SMALL, color="#505050")
@@ -392,19 +381,6 @@ def _whisker(axes: Axes, y: int, ends: tuple[float, float], limits: tuple[float,
         axes.plot(at, y, arrow if cut else "|", color=colour, markersize=6 if cut else 8, markeredgewidth=1.5, zorder=3)
 
 
-class _Once:
-    """Labels for a legend: each the first time only."""
-
-    def __init__(self) -> None:
-        self._seen: set[str] = set()
-
-    def __call__(self, text: str) -> str:
-        if text in self._seen:
-            return "_nolegend_"
-        self._seen.add(text)
-        return text
-
-
 def _with_error(gap: Estimate) -> str:
     """12.3 ± 0.5. The error is left out where it supports four digits of the value."""
     if not math.isfinite(gap.error):
@@ -413,7 +389,6 @@ def _with_error(gap: Estimate) -> str:
 
 
 def _draw_chances(axes: Axes, rows: list[_Row], words: ChartLabels, runs: str) -> None:
-    label = _Once()
     for y, row in enumerate(rows, start=1):
         parts = (float(row.better), row.tie, float(row.worse))
         start, outside = 0.0, []
@@ -429,7 +404,7 @@ def _draw_chances(axes: Axes, rows: list[_Row], words: ChartLabels, runs: str) -
         if row.open_until is not None:
             outside.append(f"up to step {row.open_until}")
         else:
-            _draw_borders(axes, y, row, label)
+            _draw_borders(axes, y, row)
         axes.text(1.02, y, "\n".join(outside), va="center", fontsize=SMALL)
     headings = [(0.0, "better", _BETTER, "left"), (1.0, "worse", _WORSE, "right")]
     headings += [(0.5, "tie", _TIE, "center")] if any(row.tie for row in rows) else []
@@ -441,7 +416,7 @@ def _draw_chances(axes: Axes, rows: list[_Row], words: ChartLabels, runs: str) -
     axes.set_title(words.chance, loc="left", fontsize=10)
 
 
-def _draw_borders(axes: Axes, y: int, row: _Row, label: _Once) -> None:
+def _draw_borders(axes: Axes, y: int, row: _Row) -> None:
     """Whiskers on the borders of better and worse; one above the other where they would overlap."""
     borders = [(float(row.better), row.better.low, row.better.high)]
     if row.tie:  # else both are the same
@@ -452,4 +427,4 @@ def _draw_borders(axes: Axes, y: int, row: _Row, label: _Once) -> None:
             axes.errorbar(at, y + down, xerr=[[max(at - low, 0.0)], [max(high - at, 0.0)]], fmt=".", color=colour,
                           markersize=5 + more, elinewidth=1.2 + more, capsize=2.5 + more / 3, capthick=1.2 + more,
                           clip_on=False, zorder=3 if more else 4,
-                          label="_nolegend_" if more else label("interval of the chance at this border"))  # fmt: skip
+                          label="_nolegend_" if more else "interval of the chance at this border")  # fmt: skip

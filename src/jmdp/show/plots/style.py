@@ -1,32 +1,22 @@
-"""Shared by all figures: new figures without pyplot, sizes legible on a phone, colours that can be told apart.
-
-Shared by figures of chances: texts of their cells, and the largest error of the chances.
-
-Shared by figures laid out as a gridworld: a check that the grid fits, and the look of empty cells.
-"""
+"""Shared by all figures: new figures without pyplot, sizes legible on a phone, colours that can be told apart."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jmdp.base import settings
-from jmdp.base.interval import Estimate
-from jmdp.base.labels import Label, is_unicode
-from jmdp.base.rounding import at_most, chance, confidence_percent, ends_to_decimals
+from jmdp.base.labels import is_unicode
 from jmdp.base.settings import instance, short
 from jmdp.errors import MissingExtraError, SettingsError
-from jmdp.results.evaluation import Evaluation
-from jmdp.results.gaps.distribution import Distribution
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
-    from matplotlib.patches import Patch
 
 
 __all__ = [
@@ -40,6 +30,7 @@ __all__ = [
     "clear_spines",
     "empty_figure",
     "ink",
+    "legend_handles",
     "new_figure",
     "span_row",
     "wrapped",
@@ -113,6 +104,15 @@ def wrapped(text: str, characters: int = 50) -> str:
     return "\n".join(textwrap.fill(line, characters) for line in text.split("\n"))
 
 
+def legend_handles(panels: Iterable[Axes]) -> dict[str, Artist]:
+    """What a legend explains, by label: the first artist of each."""
+    found: dict[str, Artist] = {}
+    for axes in panels:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    return found
+
+
 def clear_spines(axes: Axes) -> None:
     """Leave only the two spines that carry ticks."""
     axes.spines[["top", "right"]].set_visible(False)
@@ -126,58 +126,5 @@ def ink(image: AxesImage, value: float) -> str:
     return "black" if (luminance + 0.05) ** 2 >= 1.05 * 0.05 else "white"
 
 
-NOTABLE = 0.005
-"""The smallest chance, or error of a chance, that is visible at two decimals."""
-
-
-def short_chance(value: float) -> str:
-    """Two decimals and no zero before them, for the cells of a matrix."""
-    return chance(value, 2).replace("0.", ".")
-
-
-def short_interval(estimate: Estimate) -> str:
-    """An interval of a chance for the cells of a matrix."""
-    return ends_to_decimals(estimate, 2, chance).replace("0.", ".")
-
-
-def confidence_of_pairs(distributions: Iterable[Distribution]) -> str:
-    """The lowest confidence of the distributions in words; each has its own band."""
-    sure = [distribution.confidence for distribution in distributions if distribution.confidence is not None]
-    return f"each pair at {confidence_percent(min(sure))} confidence" if sure else "certified"
-
-
-def largest_error(estimates: Iterable[Estimate]) -> str:
-    """The largest error, to two digits and rounded up, because it is a bound."""
-    return at_most(max(estimate.error for estimate in estimates), 2)
-
-
-def uneven(estimates: Iterable[Estimate]) -> bool:
-    """True if errors differ so much that the largest one does not describe all."""
-    errors = [estimate.error for estimate in estimates]
-    return max(errors) - min(errors) >= NOTABLE
-
-
 EMPTY = "#eeeeee"
 """Colour of cells without a number."""
-
-
-def checked_grid(evaluation: Evaluation, grid: tuple[int, int] | None) -> tuple[int, int]:
-    """Return (rows, columns) if their product is the number of states; raise SettingsError otherwise."""
-    S = evaluation.states.size
-    if grid is None:
-        raise SettingsError(f"These {S} states are not the cells of a grid. Give (rows, columns) to lay them out.")
-    return settings.checked_grid(grid, S)
-
-
-def marked(evaluation: Evaluation, terminal: Sequence[Label]) -> set[int]:
-    """Indices of the states to mark as terminal."""
-    given = settings.listed(terminal, evaluation.states.size)
-    if given is None:
-        raise SettingsError(f"terminal is {settings.short(terminal)}. Give a list of states.")
-    return {evaluation.states.index(s) for s in given}
-
-
-def hatch(patch: Patch) -> None:
-    """Hatch a cell that has no number."""
-    patch.set_hatch("///")
-    patch.set_edgecolor("#bbbbbb")

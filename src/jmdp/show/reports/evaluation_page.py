@@ -13,7 +13,7 @@ from jmdp.results.evaluation import Evaluation, origin
 from jmdp.results.gaps.gap import Gap, estimates, known_distribution, no_better
 from jmdp.results.gaps.gap import sentence as gap_sentence
 from jmdp.results.text import Written
-from jmdp.show.plots.gap_chart import gap_chart
+from jmdp.show.plots.gaps import gap_chart
 from jmdp.show.reports.page import (
     MOST_DRAWN,
     MOST_ROWS,

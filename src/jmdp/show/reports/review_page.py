@@ -11,8 +11,7 @@ from jmdp.reviews.review import Review
 from jmdp.reviews.review_text import episode_notes, in_this_luck, luck_cell, notes, regret_cell, subject
 from jmdp.reviews.reviews import Reviews
 from jmdp.reviews.trajectory import Replay
-from jmdp.show.plots.review_chart import review_chart
-from jmdp.show.plots.reviews_chart import reviews_chart
+from jmdp.show.plots.reviews import review_chart, reviews_chart
 from jmdp.show.reports.page import Figure, Page, Table, name
 from jmdp.show.reports.review_parts import (
     Moment,

@@ -23,7 +23,7 @@ from jmdp.results.text import UNDEFINED, Written, shown
 from jmdp.reviews.decision import MISTAKE, NONE, Decision
 from jmdp.reviews.review import Review
 from jmdp.reviews.trajectory import Replay, Trajectory, discounted
-from jmdp.show.plots.review_chart import futures_chart
+from jmdp.show.plots.reviews import futures_chart
 from jmdp.show.reports.page import (
     Again,
     Figure,
