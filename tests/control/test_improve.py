@@ -8,7 +8,7 @@ import pytest
 import jmdp
 from control.test_frontier import contains, random_case
 from jmdp.control.few_changes import few_changes
-from jmdp.control.policy import ShadowPolicy, check_observed
+from jmdp.control.improve import ShadowPolicy, check_observed
 from jmdp.control.shadow import Problem, Utility
 from jmdp.errors import CouplingError, PolicyError, SettingsError
 from reference.shadow_histories import Always, Histories, sets_of_changes

@@ -34,6 +34,8 @@ BROUGHT_ALONG = {
     "torch": "stable-baselines3",
 }
 """Packages that ours are useless without, by what brings them."""
+BY_NAME = ("import_module", "find_spec", "optional")
+"""Functions that import a module, whose name is their first argument."""
 OPTIONAL = {"cv2", "torch", "inspect_ai"}
 """A test without these is skipped, or they are in an environment of their own."""
 
@@ -66,8 +68,8 @@ def modules(folder):
                 names = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom) and node.level == 0:
                 names = [node.module]
-            elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("import_module", "find_spec"):
-                names = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
+            elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in BY_NAME:
+                names = [arg.value for arg in node.args[:1] if isinstance(arg, ast.Constant)]
             for name in names:
                 top = name.split(".")[0]
                 if top not in sys.stdlib_module_names and top not in own:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from typing import Any
+
+from jmdp.errors import MissingExtraError
 
 
 def on_first_use(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
@@ -24,3 +27,11 @@ def on_first_use(package: str, modules: Mapping[str, str]) -> tuple[Callable[[st
         return sorted({*vars(import_module(package)), *modules})
 
     return get, names
+
+
+def optional(module: str, fix: str) -> Any:
+    """Import a module of a package that may be missing; `fix` says what needs it, and the command that installs it."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise MissingExtraError(fix) from None

@@ -13,6 +13,7 @@ import numpy as np
 import tyro
 
 from jmdp import worlds
+from jmdp.base import optional
 from jmdp.base.luck import Shock
 from jmdp.base.settings import short
 from jmdp.cli.loading import Loader, label_of, source_and_name, unknown
@@ -236,10 +237,7 @@ def _object_simulator(factory: Any, found: Any) -> Simulator:
 def _gymnasium(name: str, frames: bool) -> Any:
     if name in WORLDS:
         raise SettingsError(f"{name!r} is a built-in world: give world:{name}.")
-    try:
-        import gymnasium
-    except ImportError:
-        raise MissingExtraError(f'{name!r} needs Gymnasium: pip install "jmdp[gym]"') from None
+    gymnasium = optional("gymnasium", f'{name!r} needs Gymnasium: pip install "jmdp[gym]"')
     try:
         made = gymnasium.make(name)
         if frames and "rgb_array" in (made.metadata.get("render_modes") or ()):

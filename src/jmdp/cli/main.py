@@ -11,10 +11,11 @@ from io import TextIOWrapper
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
+from jmdp.base import optional
 from jmdp.base.settings import short
 from jmdp.cli.command import Exit, discard_output, one_line, standard_output
 from jmdp.cli.loading import unknown
-from jmdp.errors import MissingExtraError, SettingsError
+from jmdp.errors import SettingsError
 
 if TYPE_CHECKING:
     from jmdp.cli.command import Command
@@ -122,10 +123,7 @@ def _run(arguments: Sequence[str]) -> int:
     if name not in COMMANDS:
         raise unknown("command", name, COMMANDS)
     entry = COMMANDS[name]
-    try:
-        import_module("tyro")
-    except ImportError:
-        raise MissingExtraError('The command line needs tyro: pip install "jmdp[cli]"') from None
+    optional("tyro", 'The command line needs tyro: pip install "jmdp[cli]"')
     from jmdp.cli.loading import COMMAND_LINE
 
     COMMAND_LINE.set(shlex.join(["jmdp", *arguments]))

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from jmdp.base import optional
 from jmdp.base.labels import Labels
 from jmdp.cli.loading import Loader, label_of, unknown
 from jmdp.errors import JMDPError, MissingExtraError, PolicyError
@@ -128,10 +129,7 @@ def _session(path: Path) -> Any:
 
 def _onnx(path: Path) -> bytes:
     """ONNX model of a file. Weights in other files are included; the onnx package refuses files outside the folder."""
-    try:
-        import onnx
-    except ImportError:
-        raise MissingExtraError(f'{path} needs onnx and onnxruntime: pip install "jmdp[onnx]"') from None
+    onnx = optional("onnx", f'{path} needs onnx and onnxruntime: pip install "jmdp[onnx]"')
     if path.stat().st_size >= _LARGEST_ONNX:
         raise PolicyError(f"{path} has {path.stat().st_size / 2**30:.1f} GiB. ONNX files have less than 2 GiB.")
     content = path.read_bytes()
@@ -183,10 +181,7 @@ def _torch(path: Path, loader: Loader) -> Any:
 
 
 def _safe_torch(path: Path) -> Any:
-    try:
-        import torch
-    except ImportError:
-        raise MissingExtraError(f"{path} needs torch: pip install torch") from None
+    torch = optional("torch", f"{path} needs torch: pip install torch")
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < _SAFE_TORCH:
         raise MissingExtraError(
             f"torch {torch.__version__} can run code in {path} when it reads weights: pip install 'torch>=2.6'"
@@ -214,10 +209,7 @@ def _stable_baselines(text: str, algorithm: str, path: Path, loader: Loader) -> 
     if kind != "baselines":
         raise PolicyError(f"{path} {_NOT_LOADED[kind]} {algorithm}:FILE is for files that model.save(FILE) wrote.")
     loader.allow(text, str(path))
-    try:
-        import stable_baselines3
-    except ImportError:
-        raise MissingExtraError(f"{path} needs stable-baselines3: pip install stable-baselines3") from None
+    stable_baselines3 = optional("stable_baselines3", f"{path} needs stable-baselines3: pip install stable-baselines3")
     kinds = {name for name in stable_baselines3.__all__ if name.isupper()}
     if algorithm not in kinds:
         raise unknown("algorithm of stable-baselines3", algorithm, sorted(kinds))

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from jmdp.comparisons.answer import NotWorse
     from jmdp.comparisons.comparison import ActionComparison, Comparison
     from jmdp.comparisons.comparison_table import Regret
-    from jmdp.comparisons.deciding_futures import DecidingFutures
-    from jmdp.comparisons.explanation import Explanation
+    from jmdp.comparisons.explanation import DecidingFutures, Explanation
     from jmdp.comparisons.policy_comparison import PolicyComparison, RunComparison, RunComparisons
     from jmdp.comparisons.score_comparison import ScoreComparison
 
@@ -35,7 +34,7 @@ __getattr__, __dir__ = on_first_use(
     {
         "ActionComparison": "comparison",
         "Comparison": "comparison",
-        "DecidingFutures": "deciding_futures",
+        "DecidingFutures": "explanation",
         "Explanation": "explanation",
         "NotWorse": "answer",
         "PolicyComparison": "policy_comparison",

@@ -20,8 +20,7 @@ from jmdp.base.luck_by_purpose import UNNAMED
 from jmdp.base.luck_sources import Drawn, Redraw
 from jmdp.base.progress import status_bar
 from jmdp.base.settings import cut, short, whole_number
-from jmdp.comparisons.deciding_futures import Futures
-from jmdp.comparisons.explanation import Explanation
+from jmdp.comparisons.explanation import Explanation, Futures
 from jmdp.distribute.process_pool import pool_of
 from jmdp.errors import LabelError, SettingsError, UnavailableError
 from jmdp.simulators.rollouts.runs import RunDraws

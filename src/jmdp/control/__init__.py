@@ -9,8 +9,7 @@ from jmdp.base import on_first_use
 if TYPE_CHECKING:
     from jmdp.control.few_changes import Changes, FewChanges
     from jmdp.control.frontier import Frontier
-    from jmdp.control.improve import Improvement
-    from jmdp.control.policy import ShadowPolicy
+    from jmdp.control.improve import Improvement, ShadowPolicy
     from jmdp.control.search import Point, Risk
     from jmdp.control.shadow import Statistics
 
@@ -25,7 +24,7 @@ __getattr__, __dir__ = on_first_use(
         "Improvement": "improve",
         "Point": "search",
         "Risk": "search",
-        "ShadowPolicy": "policy",
+        "ShadowPolicy": "improve",
         "Statistics": "shadow",
     },
 )

@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from jmdp.base import optional
 from jmdp.base.arrays import refuse_large
 from jmdp.base.guard import LARGEST_JSON, Plain, guarded
 from jmdp.base.machine import in_words
 from jmdp.base.settings import error_text, short
 from jmdp.base.whole_files import whole_file
-from jmdp.errors import FileError, JMDPError, MissingExtraError
+from jmdp.errors import FileError, JMDPError
 from jmdp.files.opening import FIX, damage, opened, path_text
 from jmdp.files.opening import Source as Opened
 from jmdp.files.types import Sink, Source, WrongFieldError
@@ -143,10 +144,7 @@ def read_all(path: str) -> Plain:
 @contextmanager
 def _variables_of(source: Opened) -> Iterator[_Variables]:
     """Variables of an undamaged file."""
-    try:
-        import h5py
-    except ImportError:
-        raise MissingExtraError('Saved results need h5py: pip install "jmdp[io]"') from None
+    h5py = optional("h5py", 'Saved results need h5py: pip install "jmdp[io]"')
     name = source.name
     if source.start(8) != MAGIC:
         raise FileError(

@@ -13,7 +13,7 @@ from jmdp.base.settings import boolean_value, short
 from jmdp.comparisons.policy_comparison import RunComparisons
 from jmdp.comparisons.score_comparison import ScoreComparison
 from jmdp.errors import FileError, JMDPError, MissingExtraError, SettingsError
-from jmdp.files import comparisons, evaluations, learned, netcdf, reviews, schema
+from jmdp.files import comparisons, evaluations, learned, netcdf, schema
 from jmdp.files.methods import upgraded
 from jmdp.files.opening import path_text
 from jmdp.files.types import Kind, Place, Sink, WrongFieldError, decoded_object, encoded_object
@@ -30,8 +30,8 @@ _FORMS: dict[type, dict[str, Kind]] = {
     RunComparisons: {"Comparisons": comparisons.KIND_OF_SEVERAL},
     ScoreComparison: {"ScoreComparison": comparisons.KIND_OF_SCORES},
     Calibration: {"Calibration": schema.CALIBRATION},
-    Review: {"Review": reviews.KIND},
-    Reviews: {"Reviews": reviews.KIND_OF_SEVERAL},
+    Review: {"Review": schema.REVIEW},
+    Reviews: {"Reviews": schema.REVIEWS},
     learned.REGRESSED.of: {"RegressedEvaluation": learned.REGRESSED},
 }
 """How objects of each class are saved, with the name in files."""

@@ -21,11 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from jmdp.base import arrays
+from jmdp.base import arrays, optional
 from jmdp.base.guard import Plain, guarded
 from jmdp.base.settings import short
-from jmdp.errors import FileError, MissingExtraError
+from jmdp.errors import FileError
 from jmdp.files.opening import FIX, Source, damage, enough_memory, opened, path_text
+from jmdp.files.table_files import parquet_reader
 
 Columns = dict[str, list[Any]]
 
@@ -117,14 +118,12 @@ def _csv(text: str, name: str) -> Columns:
 
 
 def _parquet(source: Source) -> Columns:
-    try:
-        from pyarrow import parquet, types
-    except ImportError:
-        raise MissingExtraError(f'Parquet files need pyarrow: pip install "jmdp[study]" ({source.name})') from None
-    file = parquet.ParquetFile(source.file, page_checksum_verification=True)
+    file = parquet_reader(source.name).ParquetFile(source.file, page_checksum_verification=True)
     arrays.refuse_large(
         f"The scores in {source.name}", 100.0 * file.metadata.num_rows * max(1, file.metadata.num_columns)
     )
+    from pyarrow import types
+
     plain = [
         field.name
         for field in file.schema_arrow
@@ -193,14 +192,11 @@ def _unpacked(archive: zipfile.ZipFile, source: Source, info: zipfile.ZipInfo) -
     """The contents of a member. Logs are packed by Zstandard, which zipfile knows from Python 3.14 on."""
     if info.compress_type != _ZSTANDARD:
         return archive.read(info)
-    try:
-        from pyarrow import decompress
-    except ImportError:
-        raise MissingExtraError(f'Logs of Inspect need pyarrow: pip install "jmdp[study]" ({source.name})') from None
+    pyarrow = optional("pyarrow", f'Logs of Inspect need pyarrow: pip install "jmdp[study]" ({source.name})')
     source.file.seek(info.header_offset)
     header = source.file.read(30)
     source.file.seek(int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little"), 1)
-    found: bytes = decompress(source.file.read(info.compress_size), info.file_size, codec="zstd", asbytes=True)
+    found: bytes = pyarrow.decompress(source.file.read(info.compress_size), info.file_size, codec="zstd", asbytes=True)
     if zlib.crc32(found) != info.CRC:
         raise FileError(f"{source.name} is damaged: {info.filename} has another checksum. {FIX}")
     return found

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from jmdp.base import arrays
+from jmdp.base import arrays, optional
 from jmdp.base.arrays import Floats, Integers
 from jmdp.base.guard import Plain
 from jmdp.base.settings import short
-from jmdp.errors import FileError, MissingExtraError, ModelError
+from jmdp.errors import FileError, ModelError
 from jmdp.files.long_tables import COLUMNS, NUMBERS, Coded, Coder, Rows, check_columns, coded_integers, long_model
 from jmdp.files.opening import FIX, Source, damage, enough_memory, opened
 
@@ -202,7 +202,7 @@ _ROW_BYTES = 250.0
 def read_parquet(path: str) -> Plain:
     """The names of a model in a Parquet file, and its arrays."""
     with opened(path) as source, damage(source.name):
-        name, parquet = source.name, _parquet(source.name)
+        name, parquet = source.name, parquet_reader(source.name)
         schema = parquet.read_schema(source.file)
         check_columns(name, schema.names)
         # Text is read as codes: a few of them can stand for much text.
@@ -218,12 +218,9 @@ def read_parquet(path: str) -> Plain:
     return long_model(Rows(name, lambda i: f"row {i} (from 0)", **cells))
 
 
-def _parquet(name: str) -> Any:
-    try:
-        from pyarrow import parquet
-    except ImportError:
-        raise MissingExtraError(f'Parquet files need pyarrow: pip install "jmdp[study]" ({name})') from None
-    return parquet
+def parquet_reader(name: str) -> Any:
+    """The module that reads the file of this name."""
+    return optional("pyarrow.parquet", f'Parquet files need pyarrow: pip install "jmdp[study]" ({name})')
 
 
 def _texts(name: str, schema: Any) -> list[str]:

@@ -22,10 +22,9 @@ from jmdp.models.lazy import LazyJMDP
 from jmdp.models.policy import TabularPolicy, is_one_policy
 from jmdp.models.tabular import TabularJMDP, problem_discount
 from jmdp.results.certificate import Outcome
+from jmdp.results.derived import repeated, with_start
 from jmdp.results.evaluation import Evaluation
-from jmdp.results.repeated import repeated
 from jmdp.results.result import EvaluationInput
-from jmdp.results.start import with_start
 from jmdp.simulators import as_simulator, is_gymnax
 from jmdp.simulators.adapters.functions import TabularSimulator, table_of
 from jmdp.simulators.simulator import Simulator

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from jmdp.base import arrays
+from jmdp.base import arrays, optional
 from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.base.labels import Label, Labels
 from jmdp.base.savable import Savable
 from jmdp.base.settings import instance, integer, short
-from jmdp.errors import MissingExtraError, ModelError, SettingsError
+from jmdp.errors import ModelError, SettingsError
 from jmdp.models import outcomes
 from jmdp.models.outcomes import MarginalMDP, OutcomeDistribution, Outcomes
 
@@ -207,13 +207,9 @@ class TabularJMDP(arrays.FrozenArrays, Savable):
 
     def to_xarray(self) -> xarray.Dataset:
         """The table with labels."""
-        try:
-            import xarray
-        except ImportError:
-            raise MissingExtraError('Labelled arrays need xarray: pip install "jmdp[io]"') from None
         axes = ("state", "scenario", "action")
         about = {} if self.coupled_by is None else {"coupled_by": self.coupled_by}
-        return xarray.Dataset(
+        found: xarray.Dataset = optional("xarray", 'Labelled arrays need xarray: pip install "jmdp[io]"').Dataset(
             {
                 "prob": (axes[:2], self.prob),
                 "reward": (axes, self.reward),
@@ -223,6 +219,7 @@ class TabularJMDP(arrays.FrozenArrays, Savable):
             {"state": list(self.states), "action": list(self.actions)},
             {"discount": self.discount} | about,
         )
+        return found
 
     def _actions_asked(self, actions: Actions | None) -> Integers:
         if actions is None:

@@ -18,10 +18,10 @@ from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
-from jmdp.base import arrays
+from jmdp.base import arrays, optional
 from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate
-from jmdp.errors import MissingExtraError, UnavailableError
+from jmdp.errors import UnavailableError
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.text import html_table
@@ -165,12 +165,8 @@ class Tabulated(ABC):
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row per alternative; an estimate has three columns: value, low and high (nan if it has no interval)."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise MissingExtraError('Dataframes need pandas: pip install "jmdp[io]"') from None
-
-        return pd.DataFrame([_flat(row) for row in self.rows()]).set_index(list(self._index))
+        found: pd.DataFrame = dataframes().DataFrame([_flat(row) for row in self.rows()]).set_index(list(self._index))
+        return found
 
     def to_xarray(self) -> xarray.Dataset:
         """The columns of `to_dataframe` as arrays with labels."""
@@ -190,13 +186,14 @@ class Tabulated(ABC):
         return f"<p>{escape(self._title())}</p>{html_table(self.rows())}{note}"
 
 
+def dataframes() -> Any:
+    """The module pandas."""
+    return optional("pandas", 'Dataframes need pandas: pip install "jmdp[io]"')
+
+
 def labelled_arrays() -> Any:
     """The module xarray."""
-    try:
-        import xarray
-    except ImportError:
-        raise MissingExtraError('Labelled arrays need xarray: pip install "jmdp[io]"') from None
-    return xarray
+    return optional("xarray", 'Labelled arrays need xarray: pip install "jmdp[io]"')
 
 
 def figure(name: str, *arguments: Any) -> Figure:

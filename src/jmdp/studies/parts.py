@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from jmdp.base import arrays
+from jmdp.base import arrays, optional
 from jmdp.base.guard import Plain, guarded
 from jmdp.base.settings import short
 from jmdp.base.whole_files import opened, replacement
-from jmdp.errors import MemoryBudgetError, MissingExtraError, StudyError
+from jmdp.errors import MemoryBudgetError, StudyError
 
 if TYPE_CHECKING:
     import pyarrow
@@ -202,8 +202,4 @@ def _table(path: Path, part: Part, columns: Columns, found: Mapping[str, npt.NDA
 
 def arrow() -> Any:
     """The module pyarrow."""
-    try:
-        import pyarrow
-    except ImportError:
-        raise MissingExtraError('Studies need pyarrow: pip install "jmdp[study]"') from None
-    return pyarrow
+    return optional("pyarrow", 'Studies need pyarrow: pip install "jmdp[study]"')

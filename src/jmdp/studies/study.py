@@ -17,9 +17,9 @@ import numpy as np
 from jmdp.base.arrays import Floats
 from jmdp.base.savable import Reportable
 from jmdp.base.settings import boolean_value, cut, short
-from jmdp.errors import MissingExtraError, SettingsError, UnavailableError
+from jmdp.errors import SettingsError, UnavailableError
 from jmdp.results.certificate import Outcome
-from jmdp.results.result import figure
+from jmdp.results.result import dataframes, figure, labelled_arrays
 from jmdp.results.text import html_of
 from jmdp.studies.folder import Folder
 from jmdp.studies.parts import arrow, read_parts
@@ -167,7 +167,7 @@ class Study(Reportable):
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row for each finished state and alternative; see the table of columns in the documentation."""
-        _pandas()
+        dataframes()
         return self.to_arrow().to_pandas(use_threads=False)
 
     def best(self) -> pd.DataFrame:
@@ -188,14 +188,11 @@ class Study(Reportable):
 
     def to_xarray(self) -> xarray.Dataset:
         """Dimensions: the finished states by number, and the alternatives. Labels and coordinates are coordinates."""
-        _pandas()
-        try:
-            import xarray
-        except ImportError:
-            raise MissingExtraError('Datasets need xarray: pip install "jmdp[io]"') from None
         rows = self.to_dataframe().drop(columns=["error"])
         indexed = rows.set_index(["number", self.alternative])
-        found = xarray.Dataset.from_dataframe(indexed).reindex({self.alternative: self.alternatives})
+        found: xarray.Dataset = (
+            labelled_arrays().Dataset.from_dataframe(indexed).reindex({self.alternative: self.alternatives})
+        )
         per_state = ["state", *self.coordinates, "outcome", "key"]
         found = found.assign({name: found[name].isel({self.alternative: 0}, drop=True) for name in per_state})
         return found.set_coords(per_state[:-2]).assign_attrs(
@@ -266,10 +263,3 @@ _SHOWN = 5
 
 _SPARSEST = 4
 """A rectangle with more cells than so many times the number of states is no grid of states."""
-
-
-def _pandas() -> None:
-    try:
-        import pandas  # noqa: F401
-    except ImportError:
-        raise MissingExtraError('Dataframes need pandas: pip install "jmdp[io]"') from None

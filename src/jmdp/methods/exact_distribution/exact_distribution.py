@@ -24,9 +24,9 @@ from jmdp.models.horizon import Horizon
 from jmdp.models.policy import Policies, StackedTable, TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.certificate import Outcome
+from jmdp.results.derived import with_start
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.parts import ReturnRanges
-from jmdp.results.start import with_start
 
 _TIMES = 4
 """Largest factor by which the number of cells grows at a time."""

@@ -31,8 +31,8 @@ from jmdp.models.horizon import Horizon
 from jmdp.models.policy import Policies, StackedTable, TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.certificate import Certificate, Outcome
+from jmdp.results.derived import with_start
 from jmdp.results.evaluation import Evaluation
-from jmdp.results.start import with_start
 
 _RECORD_BYTES = 64e6
 """Memory for recorded changes: enough for many changes of a small table, or a few of a large one."""

@@ -39,9 +39,9 @@ from jmdp.models.coupling import Coupling
 from jmdp.models.policy import Policies, TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.certificate import Outcome
+from jmdp.results.derived import start_labels
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.parts import ReturnRanges
-from jmdp.results.start import start_labels
 from jmdp.simulators.adapters.functions import TabularSimulator, table_of, table_state
 from jmdp.simulators.checking.sampling import check_before_sampling, check_repeatable
 from jmdp.simulators.rollouts.draws import Draws

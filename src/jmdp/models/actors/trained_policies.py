@@ -23,10 +23,11 @@ from typing import Any
 
 import numpy as np
 
+from jmdp.base import optional
 from jmdp.base.arrays import refuse_large
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
-from jmdp.errors import JMDPError, MissingExtraError, PolicyError
+from jmdp.errors import JMDPError, PolicyError
 from jmdp.models.actors.actor import Actor, ReadActor, Reading, numpy_of, required_parameters, takes_argument
 
 
@@ -226,10 +227,7 @@ def is_session(policy: Any) -> bool:
 
 def onnx_session(model: bytes | str, providers: Sequence[str] = ("CPUExecutionProvider",)) -> Any:
     """Return a session for a model, or for the path of its file, that computes on one thread."""
-    try:
-        import onnxruntime
-    except ImportError:
-        raise MissingExtraError('ONNX networks need onnxruntime: pip install "jmdp[onnx]"') from None
+    onnxruntime = optional("onnxruntime", 'ONNX networks need onnxruntime: pip install "jmdp[onnx]"')
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1  # comparisons use cores by their pool
     options.use_deterministic_compute = True

@@ -17,8 +17,16 @@ from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.base.labels import Label, Labels
 from jmdp.base.settings import instance
 from jmdp.errors import ModelError
-from jmdp.models.marginals import storm_process, toy_text
-from jmdp.models.marginals.arrays import BYTES, Listed, checked, first_outcomes, read_mdptoolbox, read_quantecon
+from jmdp.models.marginals.arrays import (
+    BYTES,
+    Listed,
+    checked,
+    first_outcomes,
+    read_mdptoolbox,
+    read_quantecon,
+    read_toy_text,
+)
+from jmdp.models.marginals.storm_files import read_storm
 from jmdp.models.tabular import checked_discount
 
 Names = Sequence[str] | None
@@ -143,7 +151,7 @@ class Marginals(arrays.FrozenArrays):
         ``couple(marginals, CommonUniform(across_states=True))`` with the coupling `Synchronous` has the randomness of
         the environment itself when copies of it share a generator. A time limit is not part of the table.
         """
-        listed, names = toy_text.read(env, state_names)
+        listed, names = read_toy_text(env, state_names)
         return cls._of(listed, discount, names, action_names)
 
     @classmethod
@@ -201,7 +209,7 @@ class Marginals(arrays.FrozenArrays):
         terminal
             Label of the states that end the episode, e.g. ``"done"``. Rewards in these states do not count.
         """
-        listed, state_names, action_names = storm_process.read(path, rewards, constants, terminal)
+        listed, state_names, action_names = read_storm(path, rewards, constants, terminal)
         return cls._of(listed, discount, state_names, action_names, read=True)
 
     @property

@@ -1,19 +1,27 @@
-"""Models in the languages of PRISM, JANI and Storm (DRN), built by stormpy."""
+"""Models in the languages of PRISM, JANI and Storm (DRN), built by stormpy.
+
+Storm has a process of its own: some malformed files end the process that parses them, and it prints what it does.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
+import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from jmdp import errors
 from jmdp.base import arrays
 from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.base.machine import in_words
 from jmdp.base.settings import choice, error_text, short
-from jmdp.errors import JMDPError, MemoryBudgetError, MissingExtraError, ModelError, SettingsError
+from jmdp.errors import FileError, JMDPError, MemoryBudgetError, MissingExtraError, ModelError, SettingsError
 from jmdp.models.marginals.arrays import BYTES, Listed
 
 _MOST_BYTES = 64 * 2**20
@@ -51,7 +59,7 @@ def checked(path: Any, rewards: Any, constants: Any, terminal: Any) -> Path:
     return file
 
 
-def read(file: Path, rewards: str | None, constants: str, terminal: str | None) -> Found:
+def _parsed(file: Path, rewards: str | None, constants: str, terminal: str | None) -> Found:
     """Lists of outcomes of a file, with names of states and actions if it has any."""
     try:
         import stormpy
@@ -215,3 +223,60 @@ def _state_names(model: Any) -> list[str] | None:
     values = model.state_valuations
     names = [" ".join(values.to_string(s).strip("[]").split()) for s in range(model.nr_states)]
     return names if len(set(names)) == len(names) else None
+
+
+_REFUSED = 3
+"""Exit code of a process that has written an error."""
+
+
+def read_storm(path: Any, rewards: Any, constants: Any, terminal: Any) -> Found:
+    """Lists of outcomes of a file, with names of states and actions if it has any."""
+    file = checked(path, rewards, constants, terminal)
+    with tempfile.TemporaryDirectory(prefix="jmdp-") as folder:
+        asked = [str(file.absolute()), folder, json.dumps([rewards, constants, terminal])]
+        paths = os.pathsep.join(filter(None, sys.path))
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", __name__, *asked],
+            env={**os.environ, "PYTHONPATH": paths},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+        if done.returncode == _REFUSED:
+            kind, text = json.loads((Path(folder) / "error.json").read_text(encoding="utf-8"))
+            raise getattr(errors, kind)(text)
+        if done.returncode:
+            raise FileError(
+                f"{short(str(file), 300)} ended the process in which Storm parsed it (exit code {done.returncode}). It "
+                "may have deeply nested expressions or a division by 0, or the machine too little memory. Check it "
+                f"with Storm itself. {_last(done.stderr)}"
+            )
+        return _loaded(Path(folder))
+
+
+def _last(printed: bytes) -> str:
+    lines = printed.decode(errors="replace").strip().splitlines()
+    return short(lines[-1], 200) if lines else ""
+
+
+def _loaded(folder: Path) -> Found:
+    with np.load(folder / "found.npz", allow_pickle=False) as arrays:
+        listed = Listed(*(arrays[name] for name in Listed._fields))
+    states, actions = json.loads((folder / "names.json").read_text(encoding="utf-8"))
+    return Found(listed, states, actions)
+
+
+def _main(file: str, folder: str, asked: str) -> int:
+    place = Path(folder)
+    try:
+        found = _parsed(Path(file), *json.loads(asked))
+    except JMDPError as error:
+        (place / "error.json").write_text(json.dumps([type(error).__name__, str(error)]), encoding="utf-8")
+        return _REFUSED
+    np.savez(place / "found.npz", **found.listed._asdict())
+    (place / "names.json").write_text(json.dumps([found.states, found.actions]), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(_main(*sys.argv[1:]))

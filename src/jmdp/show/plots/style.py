@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from jmdp.base import optional
 from jmdp.base.labels import is_unicode
 from jmdp.base.settings import instance, short
-from jmdp.errors import MissingExtraError, SettingsError
+from jmdp.errors import SettingsError
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -57,12 +58,10 @@ def new_figure(
 
 def empty_figure(size: tuple[float, float]) -> Figure:
     """A figure without axes, size in inches."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError('Figures need matplotlib: pip install "jmdp[plot]"') from None
+    matplotlib = optional("matplotlib.figure", 'Figures need matplotlib: pip install "jmdp[plot]"')
     # Not through pyplot, which would keep every figure until it is closed.
-    return Figure(figsize=size, layout="constrained")
+    figure: Figure = matplotlib.Figure(figsize=size, layout="constrained")
+    return figure
 
 
 _MADE_BY = {

@@ -27,11 +27,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jmdp.base import rounding
+from jmdp.base import optional, rounding
 from jmdp.base.interval import Estimate
 from jmdp.base.settings import cut, short
 from jmdp.base.whole_files import whole_file
-from jmdp.errors import FileError, MissingExtraError, SettingsError
+from jmdp.errors import FileError, SettingsError
 from jmdp.files.opening import path_text
 from jmdp.models.coupling import Coupling
 from jmdp.results.text import UNDEFINED, Written, written
@@ -84,9 +84,9 @@ _MODULES = {
     "Evaluation": "evaluation_page",
     "RunComparisons": "comparison_page",
     "Comparison": "comparison_page",
-    "LearnedEvaluation": "learned_page",
-    "RegressedEvaluation": "learned_page",
-    "Calibration": "learned_page",
+    "LearnedEvaluation": "evaluation_page",
+    "RegressedEvaluation": "evaluation_page",
+    "Calibration": "evaluation_page",
     "Study": "study_page",
     "Review": "review_page",
     "Reviews": "review_page",
@@ -261,10 +261,7 @@ class Page:
 def check_extras() -> None:
     """Raise unless the packages of pages with figures are installed."""
     for package in ("Jinja2", "matplotlib"):
-        try:
-            import_module(package.lower())
-        except ImportError:
-            raise MissingExtraError(f'Reports need {package}: pip install "jmdp[report]"') from None
+        optional(package.lower(), f'Reports need {package}: pip install "jmdp[report]"')
 
 
 def render(page: Page) -> str:
