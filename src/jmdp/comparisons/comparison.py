@@ -54,6 +54,7 @@ class Comparison(Tabulated, Savable, Reportable):
     """
 
     simulated: ClassVar[bool] = True  # samples are drawn from a seed; False if they are recorded scores
+    _chances: ClassVar = ("better", "worse")  # names in `beside`
 
     summary: SampleSummary = field(repr=False)  # the samples and settings, and the rules of their intervals
     outcome: Outcome
@@ -354,18 +355,37 @@ class Comparison(Tabulated, Savable, Reportable):
         return value_of_knowing(self._question(given), self, source, samples)
 
     def beside(self, alternative: Label) -> dict[str, Estimate]:
-        """One row of the table: the mean of an alternative, and its advantage over `reference`."""
-        return self._beside(alternative, alternative, self.reference, ("better", "worse"))
+        """One row of the table: the mean of an alternative, and its advantage over `reference`.
+
+        Of actions it is the advantage of the leader over the alternative.
+        """
+        first, second = self._gap_beside(alternative)
+        gap = self.gap(first, second)
+        same, one, (better, worse) = gap.first == gap.second, Estimate(1.0, 1.0, 1.0), self._chances
+        return {
+            "mean": self.mean_of(alternative),
+            "advantage": self.advantage(first, second),
+            "advantage_std": Estimate(0.0, 0.0, 0.0) if same else Estimate.within(gap.std, gap.std_interval),
+            better: self.superiority(first, second),
+            worse: self.superiority(second, first),
+            "correlation": one if same else Estimate.within(gap.correlation, gap.correlation_interval),
+            "variance_reduction": self.variance_reduction(first, second),
+            "variance_reduction_ceiling": self.variance_reduction_ceiling(first, second),
+        }
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row per alternative, with the columns of the printed table."""
+        """One row per alternative, with the columns of the printed table; of actions, also the regret of each."""
         return [
             {self.summary.labels.kind: name}
             | dict(zip(titles(self), self.beside(name).values(), strict=True))
-            | self._in_one_run(name, self.reference)
+            | self._in_one_run(*self._gap_beside(name))
             | self._about(name)
             for name in self.alternatives
         ]
+
+    def _gap_beside(self, name: Label) -> tuple[Label, Label]:
+        """The two alternatives of the gap in the row of one of them."""
+        return name, self.reference
 
     def _in_one_run(self, first: Label, second: Label) -> dict[str, Estimate]:
         quantiles = self.advantage_quantiles(first, second)
@@ -383,21 +403,6 @@ class Comparison(Tabulated, Savable, Reportable):
     def plot(self) -> Figure:
         """Draw `jmdp.plots.comparison_chart`."""
         return figure("comparison_chart", self)
-
-    def _beside(self, name: Label, first: Label, second: Label, chances: tuple[str, str]) -> dict[str, Estimate]:
-        """Mean of one alternative, and the gap first − second: one of them is `name`, the other the reference."""
-        gap = self.gap(first, second)
-        same, one = gap.first == gap.second, Estimate(1.0, 1.0, 1.0)
-        return {
-            "mean": self.mean_of(name),
-            "advantage": self.advantage(first, second),
-            "advantage_std": Estimate(0.0, 0.0, 0.0) if same else Estimate.within(gap.std, gap.std_interval),
-            chances[0]: self.superiority(first, second),
-            chances[1]: self.superiority(second, first),
-            "correlation": one if same else Estimate.within(gap.correlation, gap.correlation_interval),
-            "variance_reduction": self.variance_reduction(first, second),
-            "variance_reduction_ceiling": self.variance_reduction_ceiling(first, second),
-        }
 
     def _question(self, given: Mapping[str, Any]) -> Any:
         """The question of this comparison, to simulate more samples."""
@@ -427,29 +432,22 @@ class ActionComparison(Comparison):
     """Actions compared from one state: a `Comparison` whose alternatives are actions."""
 
     _index: ClassVar = ("action",)
+    _chances: ClassVar = ("leader_better", "leader_worse")
 
     policy: str  # followed after the action
     numbers: tuple[Label, ...] | None  # discrete actions as users write them: integers of a table, else indices
 
-    def beside(self, alternative: Label) -> dict[str, Estimate]:
-        """One row of the table: the mean of an action, and the advantage of the leader over it."""
-        return self._beside(alternative, self.leader, alternative, ("leader_better", "leader_worse"))
+    def _gap_beside(self, name: Label) -> tuple[Label, Label]:
+        return self.leader, name
 
-    def rows(self) -> list[dict[str, Any]]:
-        """One row per action, with the columns of the printed table and the regret of each action."""
-        rows = []
-        for action in self.alternatives:
-            found = dict(zip(titles(self), self.beside(action).values(), strict=True))
-            regret = self.regret(action)
-            worst = {
-                "mean regret": regret.mean,
-                "95% quantile of regret": regret.quantile(0.95),
-                "worst 5% of regret": regret.cvar(0.05),
-            }
-            rows.append(
-                {"action": action} | found | self._in_one_run(self.leader, action) | worst | self._about(action)
-            )
-        return rows
+    def _about(self, name: str) -> dict[str, Any]:
+        regret = self.regret(name)
+        worst = {
+            "mean regret": regret.mean,
+            "95% quantile of regret": regret.quantile(0.95),
+            "worst 5% of regret": regret.cvar(0.05),
+        }
+        return worst | super()._about(name)
 
     def _at(self, label: Label) -> int:
         """Position of an action, by its name or by its index in the simulator."""

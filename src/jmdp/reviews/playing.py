@@ -9,7 +9,7 @@ from typing import Any
 from jmdp.base.labels import PolicyLike, SimulatorLike, StartsLike
 from jmdp.base.machine import interruptible
 from jmdp.base.recorded_luck import RecordedLuck
-from jmdp.base.settings import asks_for_seed, boolean_value, listed, number, short, whole_number
+from jmdp.base.settings import asks_for_seed, boolean_value, listed, number, probability_value, short, whole_number
 from jmdp.distribute.pools import Pool
 from jmdp.distribute.process_pool import check_pool
 from jmdp.errors import SettingsError, SimulatorError
@@ -129,7 +129,7 @@ def review(
     """
     settings = ReviewSettings(
         seed=whole_number("seed", seed, 0),
-        confidence=_confidence(confidence),
+        confidence=probability_value("confidence", confidence),
         horizon=None if horizon is None else whole_number("horizon", horizon, 1, LONGEST),
         numbers=_numbers(episode, episodes),
         steps=_steps(steps),
@@ -146,13 +146,6 @@ def review(
     values = question.values(method)
     found = question.reviewed(values, pool, whole_episodes=episodes is None)
     return found[0] if episodes is None else Reviews.of(found, len(settings.numbers))
-
-
-def _confidence(value: Any) -> float:
-    found = number("confidence", value, 0, 1)
-    if not 0 < found < 1:
-        raise SettingsError(f"confidence is {found}. Give a number between 0 and 1.")
-    return found
 
 
 def _numbers(episode: Any, episodes: Any) -> list[int]:

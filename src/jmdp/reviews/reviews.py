@@ -172,9 +172,10 @@ class Reviews(Tabulated, Savable, Reportable):
         """A mean of regrets, which are maxima of estimates: its lower end is at most the mean of their lower ends."""
         if not self.first.has_intervals:
             return Estimate.within(float(estimate), None)
-        if self.first.exact or not estimate.has_interval:
-            return _not_negative(estimate)
-        return Estimate(float(estimate), max(0.0, min(estimate.low, known)), estimate.high)
+        if not estimate.has_interval:
+            return estimate
+        low = estimate.low if self.first.exact else min(estimate.low, known)
+        return Estimate(float(estimate), max(0.0, low), estimate.high)
 
     @cached_property
     def _spread_of_luck(self) -> float:
@@ -209,11 +210,6 @@ _ENOUGH = 50
 def _printable(value: object) -> str:
     """The text of a feature, short and without control characters."""
     return "".join(letter if letter.isprintable() else "?" for letter in cut(str(value), 60))
-
-
-def _not_negative(estimate: Estimate) -> Estimate:
-    """The estimate of a quantity that is at least 0."""
-    return Estimate(float(estimate), max(0.0, estimate.low), estimate.high) if estimate.has_interval else estimate
 
 
 def _moments(x: Floats, y: Floats) -> Floats:

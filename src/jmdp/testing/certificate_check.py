@@ -235,13 +235,11 @@ class _PairCheck:
     def _reachable_max(self, values: list[Fraction]) -> list[Fraction]:
         return [max(values[n] for n in self.reached[s]) for s in self.states]
 
-    def _td(self, x: Coordinate, r: Fraction, n: int) -> Fraction:
-        return r + self.step.discount * self.value[n] - self.value[x[0]]
-
     def _expect_td(self, x: Coordinate) -> Fraction:
         if self.step.model.terminal[x[0]]:
             return -self.value[x[0]]
-        return sum((p * self._td(x, r, n) for p, _, r, n in self.step.one(x)), Fraction(0))
+        gamma, here = self.step.discount, self.value[x[0]]
+        return sum((p * (r + gamma * self.value[n] - here) for p, _, r, n in self.step.one(x)), Fraction(0))
 
     def mean(self, x: Coordinate) -> Fraction:
         return self.q[x]

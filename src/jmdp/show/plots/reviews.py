@@ -83,18 +83,6 @@ def label_points(axes: Axes, points: Sequence[tuple[float, float, str]], most: i
                       ha="right" if inwards else "left", zorder=5)  # fmt: skip
 
 
-class Column:
-    """Grey texts at the right side of axes."""
-
-    def __init__(self, axes: Axes) -> None:
-        self._axes = axes
-
-    def write(self, height: float, text: str, side: str) -> None:
-        """Write a text at this share of the height."""
-        self._axes.text(0.99, height, text, transform=self._axes.transAxes, ha="right", va=side, fontsize=SMALL,
-                        color="#505050", fontstyle="italic", zorder=0)  # fmt: skip
-
-
 _GOOD, _BAD = COLOURS[0], COLOURS[1]
 _FEW = 30
 """Steps up to which intervals of luck and the points of the line are drawn."""
@@ -302,7 +290,8 @@ def _draw_quadrants(pair: Sequence[Axes], r: Review, shown: Sequence[Decision]) 
     left.set_xticks([])
     left.set_xlabel("regret 0,\nin order of time", fontsize=SMALL)
     left.set_ylabel("luck of the step", fontsize=SMALL)
-    regret, above = (np.array([0.0, *(part(one) for one in other)]) for part in (_regret, _above))
+    regret = np.array([0.0, *(float(one.regret) for one in other)])
+    above = np.array([0.0, *(one.regret.high - float(one.regret) for one in other)])
     ends = finite_ends(regret, above, 1.0) if len(shown) <= _CROSSES else []
     _, most = axis_limits(np.concatenate([regret, *ends]), 0.12)
     right.set_xlim(0, most)
@@ -323,14 +312,6 @@ def _luck(one: Decision) -> float:
     return 0.0 if one.fortune == NONE else float(one.luck)
 
 
-def _regret(one: Decision) -> float:
-    return float(one.regret)
-
-
-def _above(one: Decision) -> float:
-    return one.regret.high - float(one.regret)
-
-
 def _lucks(shown: Sequence[Decision]) -> tuple[Floats, Floats]:
     """Luck and its errors."""
     errors = [0.0 if one.fortune == NONE else one.luck.error for one in shown]
@@ -338,9 +319,9 @@ def _lucks(shown: Sequence[Decision]) -> tuple[Floats, Floats]:
 
 
 def _name_quadrants(axes: Axes, decided: str) -> None:
-    column = Column(axes)
-    column.write(0.99, f"{decided},\ngood luck", "top")
-    column.write(0.01, f"{decided},\nbad luck", "bottom")
+    for height, luck, side in ((0.99, "good", "top"), (0.01, "bad", "bottom")):
+        axes.text(0.99, height, f"{decided},\n{luck} luck", transform=axes.transAxes, ha="right", va=side,
+                  fontsize=SMALL, color="#505050", fontstyle="italic", zorder=0)  # fmt: skip
 
 
 def _points(axes: Axes, x: Sequence[float], decisions: Sequence[Decision], *, intervals: bool) -> None:

@@ -70,10 +70,12 @@ def _tables(parts: Sequence[Comparison]) -> list[Table]:
         f"which every {c.summary.labels.kind} was simulated (n = {len(c.summary.samples.complete.returns):,})",
     }
 
+    paired = f"Chances, standard deviations and correlations are from the first {c.paired_samples:,} samples."
+    paired *= c.paired_samples != c.samples
+
     def table(rows: Sequence[Mapping[str, Any]], title: str, columns: Sequence[str], note: str = "") -> Table:
         meant = {part: words[part] for part in [name(part, 60) for part in columns] if part in words}
-        note = f"{_paired(c)}{note}"
-        return Table.of_rows(rows, [*index, *columns], title=title, note=note, words=meant)
+        return Table.of_rows(rows, [*index, *columns], title=title, note=f"{paired}{note}", words=meant)
 
     tables = [
         table(rows, "Means and gaps", [mean, gap, better, worse, "samples"]),
@@ -130,16 +132,10 @@ def _margins(c: Comparison, margin: Margin) -> list[dict[str, Any]]:
     return rows
 
 
-def _paired(c: Comparison) -> str:
-    if c.paired_samples == c.samples:
-        return ""
-    return f"Chances, standard deviations and correlations are from the first {c.paired_samples:,} samples."
-
-
 def page(result: Comparison | RunComparisons, command: str | None = None) -> Page:
     """The page of one comparison, or of several measures of the same runs."""
     several = isinstance(result, RunComparisons)
-    parts = list(result.values()) if isinstance(result, RunComparisons) else [result]
+    parts: list[Comparison] = list(result.values()) if isinstance(result, RunComparisons) else [result]
     c = parts[0]
     decided = [_decided(part) for part in parts]
     return Page(
@@ -147,13 +143,13 @@ def page(result: Comparison | RunComparisons, command: str | None = None) -> Pag
         question=_question(c, len(parts) if several else 0),
         verdict=_verdict(result),
         decided=None if None in decided else all(decided),
-        sampling=_sampling(result),
+        sampling=_sampling(c, result.confidence if several else None),
         figures=[_figure(part) for part in parts if len(part.alternatives) <= MOST_DRAWN],
         no_figure=f"Figures have at most {MOST_DRAWN} {c.summary.labels.plural}; the numbers are below.",
         tables=_tables(parts),
         found=_found(parts),
         trust=list(dict.fromkeys(said for part in parts for said in _trust(part))),
-        again=_again(result, command),
+        again=_again(parts, result.confidence, several, command),
     )
 
 
@@ -205,15 +201,14 @@ def _decided(c: Comparison) -> bool | None:
     return None if c.outcome in (Outcome.DETERMINISTIC, Outcome.ONE_FUTURE) else c.decided
 
 
-def _sampling(result: Comparison | RunComparisons) -> str:
-    """Number of samples, seed and confidence."""
-    c = next(iter(result.values())) if isinstance(result, RunComparisons) else result
+def _sampling(c: Comparison, joint: float | None) -> str:
+    """Number of samples, seed and confidence; `joint` is that of several measures."""
     said = f"n = {sample_size(c)}, seed {c.seed}" if c.simulated else f"n = {sample_size(c)}"
     if c.summary.certain:
         return f"{said}, no random numbers were used"
     said += f", {confidence(c.confidence, c.summary.return_range is None)}"
-    if isinstance(result, RunComparisons):
-        said += f": of each measure, so that all hold jointly at {confidence_percent(result.confidence)}"
+    if joint is not None:
+        said += f": of each measure, so that all hold jointly at {confidence_percent(joint)}"
     return said
 
 
@@ -266,28 +261,30 @@ def _trust(c: Comparison) -> list[str]:
     return said
 
 
-def _again(result: Comparison | RunComparisons, command: str | None) -> Again:
-    c = next(iter(result.values())) if isinstance(result, RunComparisons) else result
+def _again(parts: Sequence[Comparison], confidence: float, several: bool, command: str | None) -> Again:
+    c = parts[0]
     if isinstance(c, ScoreComparison):
         given = [("scores", f"the scores of {', '.join(map(repr, c.alternatives))}")]
         return again(command, given, "jmdp.compare_scores", ["scores,", *settings(**c.continue_scores.question.given)])
     asked = settings(
         seed=c.seed,
         baseline=c.baseline,
-        confidence=result.confidence,
+        confidence=confidence,
         indifference=c.indifference,
         margin=None if c.margin is None else str(c.margin),
         **_sampled(c),
-        assume=_assumed(list(result.values()) if isinstance(result, RunComparisons) else [result]),
+        assume=_assumed(parts),
     )
     if _is_precise(c):
         asked.append(f"precision={later('as in the first call')}")
-    names, history = ", ".join(map(repr, c.alternatives)), _history(c)
-    asked += [f"luck=history{'' if c.summary.sampling.kind != 'histories' else _blocks(c)},"] * len(history)
+    names, use = ", ".join(map(repr, c.alternatives)), c.summary.history
+    history = []
+    if use is not None:
+        history.append(("history", f"the jmdp.RecordedLuck from {use.first} to {use.last}"))
+        asked.append(f"luck=history{f'.resampled({use.block})' * use.resampled},")
     if isinstance(c, RunComparison):
-        parts = list(result.values()) if isinstance(result, RunComparisons) else [c]
-        smaller = [part.measure for part in parts if part.minimized and part.measure is not None]
-        asked += settings(minimize=(smaller or None) if isinstance(result, RunComparisons) else c.minimized or None)
+        smaller = [part.measure for part in parts if isinstance(part, RunComparison) and part.minimized]
+        asked += settings(minimize=(smaller if several else c.minimized) or None)
         given = [("runs", f"a dictionary of functions: {names}"), *history]
         return again(command, given, "jmdp.compare_runs", ["runs,", *asked])
     asked += settings(discount=c.summary.discount, coupling=c.summary.coupling, horizon=c.summary.horizon)
@@ -300,7 +297,8 @@ def _again(result: Comparison | RunComparisons, command: str | None) -> Again:
         return again(command, given, "jmdp.compare_policies", ["simulator, policies,", *starts, *asked])
     assert isinstance(c, ActionComparison)
     given += [("state", "the state in which the actions were compared"), ("policy", c.policy)]
-    actions = repr(c.alternatives if _are_named(c) else list(c.numbers or ()))
+    named = c.numbers is None or any(text != str(i) for text, i in zip(c.alternatives, c.numbers, strict=True))
+    actions = repr(c.alternatives if named else list(c.numbers or ()))
     if c.numbers is None:
         given.append(("actions", f"a dictionary of actions: {names}"))
         actions = "actions"
@@ -315,17 +313,6 @@ def _sampled(c: Comparison) -> dict[str, Any]:
     return {"samples" if sampling.kind in ("fixed", "histories") else "max_samples": max(2, c.samples)}
 
 
-def _history(c: Comparison) -> list[tuple[str, str]]:
-    """The recorded history, if there is one."""
-    use = c.summary.history
-    return [] if use is None else [("history", f"the jmdp.RecordedLuck from {use.first} to {use.last}")]
-
-
-def _blocks(c: Comparison) -> str:
-    assert c.summary.history is not None
-    return f".resampled({c.summary.history.block})"
-
-
 def _assumed(parts: Sequence[Comparison]) -> Assumptions | None:
     """What the call was told beyond the samples: by measure where measures differ."""
     found: dict[str, Any] = {}
@@ -334,10 +321,6 @@ def _assumed(parts: Sequence[Comparison]) -> Assumptions | None:
         first = next(iter(values.values()))
         found[field] = first if all(value == first for value in values.values()) else values
     return None if Assumptions(**found) == Assumptions() else Assumptions(**found)
-
-
-def _are_named(c: ActionComparison) -> bool:
-    return c.numbers is None or any(text != str(i) for text, i in zip(c.alternatives, c.numbers, strict=True))
 
 
 def _is_precise(c: Comparison) -> bool:

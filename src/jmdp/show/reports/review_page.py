@@ -29,6 +29,15 @@ _WORST = 10
 _OF_ONE = 3
 """Decisions of one episode in that table."""
 
+_STEPS_AND_DECISIONS = (
+    "Above: the value of each state and the luck of each step. Below: each decision, by the regret of its action "
+    "and the luck that followed."
+)
+_STATES_AND_EPISODES = (
+    "Above: the states in which most is lost, with intervals. Below: each episode by the luck in it; were luck the "
+    "only difference between episodes, all points would be on the line."
+)
+
 
 def page(result: Review | Reviews, command: str | None = None) -> Page:
     """The page of a review, or of several."""
@@ -41,7 +50,7 @@ def page(result: Review | Reviews, command: str | None = None) -> Page:
         verdict=r.answer,
         decided=_decided(r),
         sampling=_sampled(r),
-        figures=[_figure(r)],
+        figures=[Figure.of(review_chart(r), _STEPS_AND_DECISIONS)],
         tables=_tables(r),
         found=_found(r, _steps(r), f"{sum(one.steps for one in r.values):,} simulated steps for the values"),
         trust=_trust(r),
@@ -75,23 +84,10 @@ def _decided(r: Review) -> bool | None:
     return True if all(one.judgement == RIGHT for one in r.decisions) else None
 
 
-def _discounting(r: Review) -> str:
-    return "" if r.discount == 1 else f"Discounted to step {r.first}, γ = {r.discount:g}."
-
-
-def _figure(r: Review) -> Figure:
-    caption = (
-        "Above: the value of each state and the luck of each step. Below: each decision, by the regret of its action "
-        "and the luck that followed."
-    )
-    return Figure.of(review_chart(r), caption)
-
-
 def _tables(r: Review) -> list[Table]:
     """The split of the return, and the rows of the worst decisions."""
-    parts = Table.of_rows(
-        split(r), ["part", "value", "meaning"], title="Where the return came from", note=_discounting(r)
-    )
+    note = "" if r.discount == 1 else f"Discounted to step {r.first}, γ = {r.discount:g}."
+    parts = Table.of_rows(split(r), ["part", "value", "meaning"], title="Where the return came from", note=note)
     rows, worst = r.rows(), [one.step - r.first for one in r.worst()]
     order = [*worst, *(i for i in range(len(r)) if i not in set(worst))]
     shown = [rows[i] | {"regret": regret_cell(r.decisions[i].regret), "luck": luck_cell(r.decisions[i])} for i in order]
@@ -180,32 +176,21 @@ def _trust(r: Review) -> list[str]:
 def _several_page(reviews: Reviews, command: str | None) -> Page:
     """The page of several reviews."""
     r = reviews.first
+    wrong = sum(one.judgement == MISTAKE for review in reviews for one in review.decisions)
+    decided = f"{sum(map(len, reviews)):,} in {len(reviews):,} episodes; {wrong:,} shown to be mistakes"
+    sure = confidence(r.confidence, large_sample=True)
     return Page(
         kind="Review of episodes",
         question=f"{len(reviews):,} episodes of {short_title(r.simulator)}: where does the policy lose most, and how "
         "much of the difference between them is luck?",
         verdict=reviews.answer,
-        sampling=_sampled_episodes(reviews),
-        figures=[_figure_of_several(reviews)],
+        sampling=f"n = {counted(len(reviews), 'episode')}, seed {r.seed}, {sure}",
+        figures=[Figure.of(reviews_chart(reviews), _STATES_AND_EPISODES)],
         tables=[_parts(reviews), _by_state(reviews), *_worst_of_all(reviews)],
-        found=_found(r, _counted(reviews), f"{reviews.cost:.3g} simulated steps for the values of each step"),
+        found=_found(r, decided, f"{reviews.cost:.3g} simulated steps for the values of each step"),
         trust=_trust_in_several(reviews),
         again=again_of(reviews.reviews, command),
     )
-
-
-def _sampled_episodes(reviews: Reviews) -> str:
-    """n, seed and confidence."""
-    r = reviews.first
-    return f"n = {counted(len(reviews), 'episode')}, seed {r.seed}, {confidence(r.confidence, large_sample=True)}"
-
-
-def _figure_of_several(reviews: Reviews) -> Figure:
-    caption = (
-        "Above: the states in which most is lost, with intervals. Below: each episode by the luck in it; were luck the "
-        "only difference between episodes, all points would be on the line."
-    )
-    return Figure.of(reviews_chart(reviews), caption)
 
 
 def _parts(reviews: Reviews) -> Table:
@@ -264,11 +249,6 @@ def _worst_of_all(reviews: Reviews) -> list[Table]:
         f'reviews[i].report("episode.html") writes the page of one episode.'
     )
     return [Table.of_rows(rows, list(rows[0]), title="Worst single decisions", note=note)]
-
-
-def _counted(reviews: Reviews) -> str:
-    wrong = sum(one.judgement == MISTAKE for review in reviews for one in review.decisions)
-    return f"{sum(map(len, reviews)):,} in {len(reviews):,} episodes; {wrong:,} shown to be mistakes"
 
 
 def _trust_in_several(reviews: Reviews) -> list[str]:

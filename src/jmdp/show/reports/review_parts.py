@@ -69,7 +69,8 @@ def again_of(reviews: Sequence[Review], command: str | None) -> Again:
         more.append(f"recorded=recorded, tolerance={r.deviation.tolerance!r},")
     keywords = settings(seed=r.seed, **_episodes(reviews), discount=r.discount, horizon=_horizon(reviews))
     keywords += settings(confidence=r.confidence)
-    steps = [f"steps=range({r.first}, {_stop(reviews)}),"] if _windowed(reviews) else []
+    whole = all(one.trajectory.terminated for one in reviews) or _stop(reviews) == _horizon(reviews)
+    steps = [f"steps=range({r.first}, {_stop(reviews)}),"] if r.first > 0 or not whole else []
     return again(command, given, "jmdp.review", ["simulator, policy,", *more, *keywords, *steps, *_method(r)])
 
 
@@ -98,11 +99,6 @@ def _horizon(reviews: Sequence[Review]) -> int:
     """Largest number of steps; with a discount rollouts end this many steps after the last reviewed one."""
     r = reviews[0]
     return r.end if r.discount == 1 else r.end - _stop(reviews)
-
-
-def _windowed(reviews: Sequence[Review]) -> bool:
-    ended = all(one.trajectory.terminated for one in reviews)
-    return reviews[0].first > 0 or not (ended or _stop(reviews) == _horizon(reviews))
 
 
 def _method(r: Review) -> list[str]:

@@ -32,13 +32,14 @@ def page(study: Study, command: str | None = None) -> Page:
     if not progress.finished:
         raise UnavailableError("No state is finished yet. Open the study again later.")
     best = study.best().sort_values("gap", ascending=False, kind="stable")
+    caption = f"The leading {study.alternative} in each state, and its gap to the runner-up."
     return Page(
         kind="Study of many states",
         question=_question(study),
         verdict=_verdict(study, best),
         decided=None if 0 < progress.decided < progress.states else bool(progress.decided),
         sampling=_sampling(study, best),
-        figures=_figures(study, best),
+        figures=[Figure.of(study.plot(), caption)] if best["gap"].notna().any() else [],
         no_figure="There is no picture, because no state has a gap.",
         tables=[*_largest(study, best), *_failures(study)],
         found=_found(study),
@@ -91,12 +92,6 @@ def _sampling(study: Study, best: pd.DataFrame) -> str:
         f"{short(seed)}, from which each state has a key of its own; intervals at {confidence_percent(confidence)} "
         "confidence for each state."
     )
-
-
-def _figures(study: Study, best: pd.DataFrame) -> list[Figure]:
-    if not best["gap"].notna().any():
-        return []
-    return [Figure.of(study.plot(), f"The leading {study.alternative} in each state, and its gap to the runner-up.")]
 
 
 def _largest(study: Study, best: pd.DataFrame) -> list[Table]:
