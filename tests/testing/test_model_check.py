@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import jmdp
 from jmdp.errors import LabelError, ModelError, SettingsError
 from jmdp.testing import check_model
-from jmdp.testing.certificate_check import equal_actions, equal_states
+from jmdp.testing.model_check import equal_actions, equal_states
 
 
 def chain(after, *, terminal=(), reward=1.0, discount=0.9, names=None):

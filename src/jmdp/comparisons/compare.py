@@ -12,7 +12,7 @@ from jmdp.base.luck import Shock
 from jmdp.base.machine import interruptible
 from jmdp.base.settings import asks_for_seed
 from jmdp.comparisons.comparison import ActionComparison
-from jmdp.comparisons.exact_shares import TableGap
+from jmdp.comparisons.explaining import TableGap
 from jmdp.comparisons.question import ComparisonSettings, SimulatorQuestion
 from jmdp.comparisons.sampling import answer
 from jmdp.distribute.pools import Pool

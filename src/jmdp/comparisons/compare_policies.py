@@ -15,7 +15,7 @@ from jmdp.base.machine import interruptible
 from jmdp.base.recorded_luck import RecordedLuck
 from jmdp.base.settings import asks_for_seed, short
 from jmdp.comparisons.comparison import Comparison
-from jmdp.comparisons.exact_shares import TableGap
+from jmdp.comparisons.explaining import TableGap
 from jmdp.comparisons.policy_comparison import PolicyComparison
 from jmdp.comparisons.question import ComparisonSettings, PlanBlocks, SimulatorQuestion, alternative_names, same_objects
 from jmdp.comparisons.sampling import answer

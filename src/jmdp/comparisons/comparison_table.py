@@ -17,9 +17,7 @@ from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate
 from jmdp.base.rounding import between, whole_percent
 from jmdp.base.settings import real_number, short
-from jmdp.comparisons import history_text
-from jmdp.comparisons.answer import answer_sentence, is_unknown
-from jmdp.comparisons.history_text import recorded
+from jmdp.comparisons.answer import answer_sentence, history_validity, is_unknown, recorded
 from jmdp.comparisons.pairing import ceiling_text
 from jmdp.errors import SettingsError
 from jmdp.results.certificate import Outcome
@@ -200,7 +198,7 @@ def assumptions(c: Comparison) -> list[str]:
     if c.outcome is Outcome.DETERMINISTIC:
         return said
     if summary.history is not None and summary.history.resampled:
-        return [*said, history_text.validity(summary.history)]
+        return [*said, history_validity(summary.history)]
     if summary.return_range is None:
         means = "those of means are large-sample intervals of what was seen"
     else:

@@ -18,7 +18,7 @@ from jmdp.base.luck_sources import Redraw
 from jmdp.base.recorded_luck import RecordedLuck
 from jmdp.base.settings import boolean, choice, cut, instance, probability, short, whole
 from jmdp.comparisons.comparison import Comparison
-from jmdp.comparisons.exact_shares import TableGap
+from jmdp.comparisons.explaining import TableGap
 from jmdp.comparisons.pairing import pairing_costs
 from jmdp.distribute.pools import Pool
 from jmdp.distribute.process_pool import check_pool

@@ -8,7 +8,7 @@ from jmdp.base import on_first_use
 from jmdp.base.interval import Estimate, Interval, Verdict
 
 if TYPE_CHECKING:
-    from jmdp.results.calibration.record import Calibration
+    from jmdp.results.calibration import Calibration
     from jmdp.results.certificate import Certificate, Outcome
     from jmdp.results.evaluation import Evaluation
     from jmdp.results.gaps.distribution import Distribution, GapDistribution
@@ -30,7 +30,7 @@ __all__ = [
 __getattr__, __dir__ = on_first_use(
     __name__,
     {
-        "Calibration": "calibration.record",
+        "Calibration": "calibration",
         "Certificate": "certificate",
         "Distribution": "gaps.distribution",
         "Evaluation": "evaluation",

@@ -15,7 +15,7 @@ from jmdp.methods.learned.learned_result import judged
 from jmdp.methods.neural_gram.encoders import MLP, OneHot
 from jmdp.methods.neural_gram.learned_evaluation import LearnedEvaluation, Lookahead
 from jmdp.methods.neural_gram.neural_gram import NeuralGram
-from jmdp.results.calibration import Judgement
+from jmdp.results.bootstrap import Judgement
 from jmdp.results.certificate import Outcome
 from jmdp.simulators import TabularSimulator
 from jmdp.simulators.simulator import Simulator, Step

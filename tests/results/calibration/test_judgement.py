@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jmdp.results.calibration import Calibration, Judgement
+from jmdp.results.bootstrap import Judgement
+from jmdp.results.calibration import Calibration
 
 ROLLOUTS, STATES = 16, 48  # as in a run of NeuralGram by default
 

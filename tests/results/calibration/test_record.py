@@ -11,8 +11,9 @@ import pytest
 from scipy.stats import spearmanr
 
 from jmdp.errors import SettingsError
-from jmdp.results.calibration import Calibration, Judgement, bootstrap
-from jmdp.results.calibration.bootstrap import Ranks, rank_correlation
+from jmdp.results import bootstrap
+from jmdp.results.bootstrap import Judgement, Ranks, rank_correlation
+from jmdp.results.calibration import Calibration
 
 
 def drawn(generator, states=100, per_state=1, rollouts=40, spread=0.7, off=0.2, factor=1.0, mean_off=0.1):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jmdp
-from jmdp.results.calibration import bootstrap
+from jmdp.results import bootstrap
 from results.calibration.test_record import record
 
 pytest.importorskip("matplotlib")

@@ -33,7 +33,8 @@ from jmdp.methods.learned.visited import (
 from jmdp.methods.method import Method
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
-from jmdp.results.calibration import Calibration, Judgement
+from jmdp.results.bootstrap import Judgement
+from jmdp.results.calibration import Calibration
 from jmdp.results.certificate import Outcome
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.text import html_of

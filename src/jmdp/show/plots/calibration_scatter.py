@@ -10,8 +10,7 @@ import numpy as np
 from jmdp.base.arrays import Booleans, Floats
 from jmdp.base.interval import Estimate
 from jmdp.base.rounding import decimals_of, ends_to_decimals
-from jmdp.results.calibration import Calibration
-from jmdp.results.calibration.table import held_out, seeds
+from jmdp.results.calibration import Calibration, held_out, seeds
 from jmdp.show.plots.style import COLOURS, GREY, SMALL, WIDTH, check_drawn, clear_spines, new_figure, wrapped
 
 if TYPE_CHECKING:

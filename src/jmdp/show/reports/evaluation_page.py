@@ -14,8 +14,8 @@ from jmdp.base.interval import Estimate
 from jmdp.base.labels import Label
 from jmdp.base.rounding import at_most, confidence_percent
 from jmdp.base.settings import short
-from jmdp.results.calibration import Calibration, Judgement
-from jmdp.results.calibration.table import held_out, seeds
+from jmdp.results.bootstrap import Judgement
+from jmdp.results.calibration import Calibration, held_out, seeds
 from jmdp.results.certificate import Outcome
 from jmdp.results.evaluation import Evaluation, origin
 from jmdp.results.gaps.gap import Gap, estimates, known_distribution, no_better
