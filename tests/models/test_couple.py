@@ -12,8 +12,8 @@ import pytest
 
 import jmdp
 from jmdp.errors import MemoryBudgetError, ModelError
+from jmdp.models import outcome_lists as lists
 from jmdp.models.couple import CommonUniform, JointTable, Maximal, Product, couple
-from jmdp.models.joint import lists
 from jmdp.models.marginals import Marginals
 from jmdp.models.tabular import changed
 from reference import couplings

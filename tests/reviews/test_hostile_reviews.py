@@ -97,7 +97,7 @@ def test_bad_questions_about_a_review():
         ({"episodes": 3, "method": jmdp.reviews.LookaheadValues()}, "folds"),
         ({"discount": 1.0, "horizon": None}, "horizon"),
         ({"actions": [0]}, "two"),
-        ({"confidence": 1.0}, "between"),
+        ({"confidence": 1.0}, "probability"),
         ({"reference": "best"}, "best"),
     ],
 )

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 import numpy as np
 
-from jmdp.base.settings import integer, listed, short
+from jmdp.base.settings import choice, integer, listed, number, probability_value, real_number, short, whole_number
 from jmdp.base.whole_files import whole_file
 from jmdp.cli.environments import Environment
 from jmdp.cli.loading import CouplingName, label_of, unknown
@@ -36,38 +37,15 @@ from jmdp.simulators.adapters.gymnasium.gymnasium_simulator import GymnasiumSimu
 from jmdp.simulators.simulator import Simulator
 from jmdp.simulators.visited import visited_states
 
-_LARGEST = 2**62
 _MOST_BYTES = 2**24
 
 
-class _Key(NamedTuple):
-    """What a key may be."""
-
-    valid: Callable[[Any], bool]
-    wanted: str  # the fix in errors
-
-
-def _is_number(low: float, high: float = math.inf, *, above: bool = False) -> Callable[[Any], bool]:
-    """Check of a finite number from low to high; with `above`, low itself is excluded."""
-
-    def valid(value: Any) -> bool:
-        if type(value) not in (int, float) or abs(value) > 1e300 or not math.isfinite(value):
-            return False
-        return bool(low < value <= high if above else low <= value <= high)
-
-    return valid
-
-
-def _is_whole(least: int) -> Callable[[Any], bool]:
-    return lambda value: type(value) is int and least <= value <= _LARGEST
+def _is_number(value: Any) -> bool:
+    return math.isfinite(real_number(value))
 
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str) and value.strip() != "" and "\0" not in value
-
-
-def _is_one_of(texts: tuple[str, ...]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, str) and value in texts
 
 
 def _are_policies(value: Any) -> bool:
@@ -77,69 +55,75 @@ def _are_policies(value: Any) -> bool:
 
 
 def _are_actions(value: Any) -> bool:
-    number = _is_number(-math.inf)
-    return isinstance(value, list) and len(value) > 1 and all(_is_text(one) or number(one) for one in value)
+    return isinstance(value, list) and len(value) > 1 and all(_is_text(one) or _is_number(one) for one in value)
 
 
 def _is_range(value: Any) -> bool:
-    return (
-        isinstance(value, list) and len(value) == 2 and all(map(_is_number(-math.inf), value)) and value[0] < value[1]
-    )
+    return isinstance(value, list) and len(value) == 2 and all(map(_is_number, value)) and value[0] < value[1]
+
+
+def _is_whole(value: Any) -> bool:
+    return type(value) is int and value >= 1
 
 
 def _is_state(value: Any) -> bool:
-    number = _is_number(-math.inf)
-    return _is_text(value) or number(value) or (isinstance(value, list) and len(value) > 0 and all(map(number, value)))
+    several = isinstance(value, list) and len(value) > 0 and all(map(_is_number, value))
+    return several or _is_text(value) or _is_number(value)
 
 
 def _are_states(value: Any) -> bool:
     if isinstance(value, dict):  # unknown keys of it have an error of their own
-        whole = _is_whole(1)
-        return whole(value.get("visited")) and whole(value.get("every", 1))
+        return _is_whole(value.get("visited")) and _is_whole(value.get("every", 1))
     if isinstance(value, list):
         return len(value) > 0 and all(map(_is_state, value))
     return isinstance(value, str) and (value == "all" or (":" in value and _is_text(value)))
 
 
-def _is_probability(value: Any) -> bool:
-    return _is_number(1e-12, 1)(value) and value < 1
+def _if(valid: Callable[[Any], bool], wanted: str) -> Callable[[str, Any], None]:
+    """Check of a key: raise with what is wanted unless the value is valid."""
+
+    def check(key: str, value: Any) -> None:
+        if not valid(value):
+            raise SettingsError(f"{key} is {short(value)}. {wanted}")
+
+    return check
 
 
-_COUPLINGS: tuple[str, ...] = get_args(CouplingName)
-_DRAWS: tuple[str, ...] = get_args(PolicyLuck)
-_STATES = (
-    'Give "all", a list of states by name or number, "file.py:name", or { visited = 200, every = 25 } for states that '
-    "the policy visits."
-)
-_ENV = 'Give an environment as for jmdp compare, e.g. env = "FrozenLake-v1".'
+_WANTED = {
+    "env": 'Give an environment as for jmdp compare, e.g. env = "FrozenLake-v1".',
+    "states": 'Give "all", a list of states by name or number, "file.py:name", or { visited = 200, every = 25 } for '
+    "states that the policy visits.",
+}
 _POLICY = 'Give a policy as for jmdp compare, e.g. policy = "uniform".'
 _TABLE = 'Give two or more policies: [policies], then lines such as old = "uniform".'
+_POSITIVE = _if(lambda value: 0 < real_number(value) < math.inf, "Give a number > 0.")
 
-_KEYS: dict[str, _Key] = {
-    "env": _Key(_is_text, _ENV),
-    "policy": _Key(_is_text, _POLICY),
-    "policies": _Key(_are_policies, _TABLE),
-    "states": _Key(_are_states, _STATES),
-    "actions": _Key(_are_actions, 'Give two or more actions by name or number: actions = ["left", "right"].'),
-    "seed": _Key(_is_whole(0), "Give a whole number of at least 0."),
-    "discount": _Key(_is_number(0, 1), "Give a number from 0 to 1."),
-    "max_samples": _Key(_is_whole(2), "Give a whole number of at least 2."),
-    "indifference": _Key(_is_number(0, above=True), "Give a number > 0."),
-    "confidence": _Key(_is_probability, "Give a probability, e.g. 0.95."),
-    "horizon": _Key(_is_whole(1), "Give a whole number of at least 1."),
-    "reward_bound": _Key(_is_number(0, above=True), "Give a number > 0."),
-    "return_range": _Key(_is_range, "Give the least and the largest return: return_range = [0, 1]."),
-    "largest_loss": _Key(_is_number(0, above=True), "Give a number > 0."),
-    "rarest": _Key(_is_probability, "Give a probability, e.g. 0.05."),
-    "tie_tolerance": _Key(_is_number(0), "Give a number ≥ 0."),
-    "coupling": _Key(_is_one_of(_COUPLINGS), f"Use {' or '.join(map(repr, _COUPLINGS))}."),
-    "policy_luck": _Key(_is_one_of(_DRAWS), f"Use {' or '.join(map(repr, _DRAWS))}."),
-    "truncated_ends": _Key(lambda value: isinstance(value, bool), "Give true or false."),
-    "pool": _Key(
-        lambda value: _is_whole(1)(value) or value == "ray",
+_KEYS: dict[str, Callable[[str, Any], object]] = {
+    "env": _if(_is_text, _WANTED["env"]),
+    "policy": _if(_is_text, _POLICY),
+    "policies": _if(_are_policies, _TABLE),
+    "states": _if(_are_states, _WANTED["states"]),
+    "actions": _if(_are_actions, 'Give two or more actions by name or number: actions = ["left", "right"].'),
+    "seed": partial(whole_number, least=0),
+    "discount": partial(number, low=0, high=1),
+    "max_samples": partial(whole_number, least=2),
+    "indifference": _POSITIVE,
+    "confidence": probability_value,
+    "horizon": partial(whole_number, least=1),
+    "reward_bound": _POSITIVE,
+    "return_range": _if(_is_range, "Give the least and the largest return: return_range = [0, 1]."),
+    "largest_loss": _POSITIVE,
+    "rarest": probability_value,
+    "tie_tolerance": _if(lambda value: 0 <= real_number(value) < math.inf, "Give a number ≥ 0."),
+    "coupling": partial(choice, allowed=get_args(CouplingName)),
+    "policy_luck": partial(choice, allowed=get_args(PolicyLuck)),
+    "truncated_ends": _if(lambda value: isinstance(value, bool), "Give true or false."),
+    "pool": _if(
+        lambda value: _is_whole(value) or value == "ray",
         'Give a number of worker processes of at least 1, or "ray".',
     ),
 }
+"""What checks the value of each key."""
 
 _RENAMED = (SettingsError, SimulatorError, PolicyError, ModelError, CouplingError, LabelError, MissingExtraError)
 
@@ -177,11 +161,11 @@ class StudyFile:
                 for name in value:
                     if name not in ("visited", "every"):
                         raise self.error(f"states is {short(value)}. {unknown('key', name, ('visited', 'every'))}")
-            if not _KEYS[key].valid(value):
-                raise self.error(f"{key} is {short(value)}. {_KEYS[key].wanted}")
-        for key in ("env", "states"):
+            with self.naming():
+                _KEYS[key](key, value)
+        for key, wanted in _WANTED.items():
             if key not in self.values:
-                raise self.error(f"{key} is missing. {_KEYS[key].wanted}")
+                raise self.error(f"{key} is missing. {wanted}")
         given = [key for key in ("policy", "policies", "actions") if key in self.values]
         if "policies" in given and len(given) > 1:
             raise self.error(

@@ -26,8 +26,8 @@ from jmdp.base.settings import number, short
 from jmdp.control import shadow_kernel as kernel
 from jmdp.errors import CouplingError, ModelError, PolicyError
 from jmdp.models.coupling import Coupling, Synchronous
-from jmdp.models.horizon import Horizon, horizon_model, policy_steps
-from jmdp.models.tabular import TabularJMDP
+from jmdp.models.policy import policy_steps
+from jmdp.models.tabular import Horizon, TabularJMDP, horizon_model
 from jmdp.simulators.adapters.functions import TabularSimulator
 from jmdp.simulators.starts import Starts
 

@@ -17,10 +17,9 @@ from jmdp.methods.exact_pairs.exact_pairs import ExactPairs
 from jmdp.methods.method import Method, ModelKind, Question, check_covered, check_kind, check_method, check_table
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
-from jmdp.models.horizon import Horizon, horizon_model, policy_steps
 from jmdp.models.lazy import LazyJMDP
-from jmdp.models.policy import TabularPolicy, is_one_policy
-from jmdp.models.tabular import TabularJMDP, problem_discount
+from jmdp.models.policy import TabularPolicy, is_one_policy, policy_steps
+from jmdp.models.tabular import Horizon, TabularJMDP, horizon_model, problem_discount
 from jmdp.results.certificate import Outcome
 from jmdp.results.derived import repeated, with_start
 from jmdp.results.evaluation import Evaluation

@@ -14,10 +14,9 @@ from jmdp.base.settings import instance
 from jmdp.errors import CouplingError, ModelError, PolicyError, SettingsError
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling, Independent, Local, PolicyLuck, Synchronous
-from jmdp.models.horizon import Horizon
 from jmdp.models.lazy import LazyJMDP
 from jmdp.models.policy import Policies, TabularPolicy
-from jmdp.models.tabular import TabularJMDP
+from jmdp.models.tabular import Horizon, TabularJMDP
 from jmdp.results.parts import MethodSettings
 from jmdp.simulators.simulator import Simulator
 

@@ -22,17 +22,17 @@ from typing import Literal
 import numpy.typing as npt
 
 from jmdp.base import arrays
-from jmdp.base.settings import boolean, choice, short
+from jmdp.base.settings import boolean, choice, instance, short
 from jmdp.errors import ModelError, SettingsError
-from jmdp.models.joint.lists import Scenarios, as_given, by_reward, by_rows
-from jmdp.models.joint.scenarios import (
+from jmdp.models.joint_scenarios import (
     common_first,
     common_scenarios,
     product_scenarios,
     table_scenarios,
     uniform_scenarios,
 )
-from jmdp.models.marginals.marginals import Marginals, check_marginals
+from jmdp.models.marginals.marginals import Marginals
+from jmdp.models.outcome_lists import Scenarios, as_given, by_reward, by_rows
 from jmdp.models.tabular import TabularJMDP, changed
 
 _BYTES = 300.0
@@ -144,7 +144,7 @@ def couple(marginals: Marginals, by: OutcomeCoupling) -> TabularJMDP:
     by
         `CommonUniform`, `Product`, `Maximal` or `JointTable`.
     """
-    check_marginals(marginals)
+    instance("marginals", marginals, Marginals, ModelError)
     N = marginals.prob.size
     arrays.refuse_large(f"The coupling of {N} outcomes", _BYTES * N)
     prob, reward, next_state, error = _scenarios(marginals, by)
@@ -163,13 +163,12 @@ def _scenarios(marginals: Marginals, by: OutcomeCoupling) -> Scenarios:
     if isinstance(by, CommonUniform):
         lists = by_reward(marginals) if by.order == "reward" else as_given(marginals)
         if by.across_states:
-            fix = "Use across_states=False, or probabilities that states have in common."
-            return common_scenarios(by_rows(lists, common=True), fix)
-        return uniform_scenarios(by_rows(lists), "Use fewer outcomes or fewer actions.")
+            return common_scenarios(by_rows(lists, common=True))
+        return uniform_scenarios(by_rows(lists))
     if isinstance(by, Maximal):
-        return uniform_scenarios(common_first(as_given(marginals)), "Use fewer outcomes or fewer actions.")
+        return uniform_scenarios(common_first(as_given(marginals)))
     if isinstance(by, Product):
-        return product_scenarios(by_reward(marginals), "Use CommonUniform(), or fewer actions.")
+        return product_scenarios(by_reward(marginals))
     if isinstance(by, JointTable):
         return table_scenarios(marginals, by.prob, by.outcome)  # type: ignore[arg-type]
     raise SettingsError(f"by is {short(by)}. Use CommonUniform(), Product(), Maximal() or JointTable(prob, outcome).")

@@ -271,6 +271,35 @@ def refuse_order(given: Any, model: TabularJMDP) -> None:
     )
 
 
+def policy_steps(policy: Any, model: TabularJMDP, steps: int) -> list[TabularPolicy]:
+    """Policy of each step, from one for all steps or from a list or array [H, S, A] of one per step."""
+    found: list[TabularPolicy] = []
+    if isinstance(policy, np.ndarray) and policy.ndim == 3:
+        refuse_order(policy, model)
+        arrays.refuse_masked("policy", policy, PolicyError)
+        found = [TabularPolicy(table) for table in policy[: steps + 1]]
+    elif isinstance(policy, (list, tuple)) and policy and all(map(_is_whole, policy)):
+        found = [TabularPolicy.of(step, model) for step in policy[: steps + 1]]
+    elif isinstance(policy, (list, tuple, np.ndarray)) or _is_whole(policy) or policy == "uniform":
+        return [TabularPolicy.of(policy, model)] * steps
+    else:
+        raise PolicyError(
+            f"policy is a {type(policy).__name__}. With a horizon give a policy for all steps ({{state: action}}, a "
+            'function of the state, a TabularPolicy, one action for each state, probabilities [S, A], or "uniform"), a '
+            "list of one policy for each step, or an array [H, S, A]."
+        )
+    if len(found) != steps:
+        raise PolicyError(f"The policy has {len(policy)} steps, but the horizon is {steps}. Give one table per step.")
+    for table in found:
+        table.check_fits(model)
+    return found
+
+
+def _is_whole(policy: Any) -> bool:
+    """Whether this is a policy of all states, and no list of actions or steps."""
+    return isinstance(policy, (TabularPolicy, Mapping)) or callable(policy)
+
+
 def is_one_policy(given: Mapping[Any, Any], model: TabularJMDP) -> bool:
     """Whether a dictionary is one policy, {state: …}, and not several policies by name; raise if it can be both."""
     one = all(model.states.has(key) and _is_choice(value, model) for key, value in given.items())

@@ -3,7 +3,8 @@
 In state s, scenario k has probability ``prob[s, k]`` and determines the reward and the next state of *every* action.
 An ordinary MDP has no such joint distribution of the outcomes of different actions.
 
-Checks of the discount factor, a property of the model or simulator or else an argument.
+Checks of the discount factor, a property of the model or simulator or else an argument; and finite horizons: the number
+of steps, and the value of each state after the last.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from jmdp.base import arrays, optional
 from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.base.labels import Label, Labels
 from jmdp.base.savable import Savable
-from jmdp.base.settings import instance, integer, short
+from jmdp.base.settings import instance, integer, number, real_number, short, whole_number
 from jmdp.errors import ModelError, SettingsError
 from jmdp.models import outcomes
 from jmdp.models.outcomes import MarginalMDP, OutcomeDistribution, Outcomes
@@ -30,7 +31,6 @@ from jmdp.models.outcomes import MarginalMDP, OutcomeDistribution, Outcomes
 if TYPE_CHECKING:
     import xarray
 
-from jmdp.base.settings import real_number
 
 Actions = Label | Sequence[Label] | npt.NDArray[np.integer]
 """One action, or several in any order."""
@@ -139,19 +139,9 @@ class TabularJMDP(arrays.FrozenArrays, Savable):
             raise ModelError(_OVERFLOW.format(bound, gamma))
         for array in (p, r, n, ends):
             arrays.frozen(array)
-        for name, value in {
-            "prob": p,
-            "reward": r,
-            "next_state": n,
-            "discount": gamma,
-            "terminal": ends,
-            "states": states,
-            "actions": actions,
-            "reward_bound": bound,
-            "normalised": correction,
-            "sources": None if sources is None else _checked_sources(sources, p, states),
-        }.items():
-            object.__setattr__(self, name, value)
+        known = None if sources is None else _checked_sources(sources, p, states)
+        vars(self).update(prob=p, reward=r, next_state=n, discount=gamma, terminal=ends, states=states, actions=actions)
+        vars(self).update(reward_bound=bound, normalised=correction, sources=known)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -287,8 +277,7 @@ def check_model(model: object) -> None:
 def changed(model: TabularJMDP, **fields: Any) -> TabularJMDP:
     """Copy of a table with other values of some fields, which are not checked: a finite horizon allows discount 1."""
     other = copy.copy(model)
-    for name, value in fields.items():
-        object.__setattr__(other, name, value)
+    vars(other).update(fields)
     return other
 
 
@@ -329,3 +318,41 @@ def problem_discount(own: float | None, given: Any, *, horizon: Any = None) -> f
     if not 0 <= gamma <= 1:
         raise SettingsError(f"discount is {short(given)}. Give a number from 0 to 1.")
     return gamma
+
+
+_MOST_STEPS = 10_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Horizon:
+    """Number of steps, and value [S] of each state after the last step."""
+
+    steps: int
+    final: Floats
+
+    @classmethod
+    def of(cls, model: TabularJMDP, steps: Any, final: Any) -> Horizon:
+        """Check the number of steps and the values against the model."""
+        count = whole_number("horizon", steps, 1)
+        if count > _MOST_STEPS:
+            raise SettingsError(f"horizon is {count}. Give at most {_MOST_STEPS} steps.")
+        S = model.shape[0]
+        values = np.zeros(S) if final is None else arrays.floats("terminal_value", final, "[S]", SettingsError)
+        if values.shape != (S,) or not np.isfinite(values).all():
+            raise SettingsError(f"terminal_value has shape {values.shape}. Give {S} finite numbers.")
+        if values[model.terminal].any():
+            s = int(np.flatnonzero(model.terminal & (values != 0))[0])
+            raise SettingsError(
+                f"terminal_value of state {model.states.name(s)} is {values[s]:g}, but the return from a terminal "
+                "state is 0. Give 0 there, and add the amount to the reward of the step into it."
+            )
+        if model.reward_bound * count + np.abs(values).max() > LARGEST_RETURN:
+            raise SettingsError(f"Squares of returns over {count} steps overflow. Divide the rewards by a constant.")
+        return cls(count, values)
+
+
+def horizon_model(model: TabularJMDP, discount: float | None) -> TabularJMDP:
+    """Model with another discount from 0 to 1, which a finite horizon allows; None keeps its own."""
+    if discount is None:
+        return model
+    return changed(model, discount=number("discount", discount, 0, 1))

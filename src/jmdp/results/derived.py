@@ -72,8 +72,12 @@ class StartGaps(NamedTuple):
     variance_error: Floats
 
 
+class _Parts(CrossCovariances, Moments, Distributions, Ranges, StartSplit):
+    """All parts of an evaluation that are computed on request."""
+
+
 @dataclass(frozen=True, eq=False)
-class StartRow(CrossCovariances, Moments, Distributions, Ranges, StartSplit):
+class StartRow(_Parts):
     """Moments, distributions and errors of the state "start", computed from those of each state."""
 
     evaluation: Evaluation  # without "start"
@@ -379,15 +383,15 @@ def _certificate(evaluation: Evaluation, certificate: Certificate, at: Integers)
 
 
 @dataclass(frozen=True, eq=False)
-class _Repeated(CrossCovariances, Moments, Distributions, Ranges, StartSplit):
+class _Repeated(_Parts):
     """A part of an evaluation, indexed by the alternatives of the new one."""
 
-    part: Any
+    part: _Parts  # or one of them
     columns: tuple[int, ...]
 
     @property
     def order(self) -> int:
-        return int(self.part.order)
+        return self.part.order
 
     def cross_covariance(self, s: int, i: int, t: int, j: int) -> float:
         return float(self.part.cross_covariance(s, self.columns[i], t, self.columns[j]))
@@ -396,37 +400,32 @@ class _Repeated(CrossCovariances, Moments, Distributions, Ranges, StartSplit):
         return float(self.part.cross_covariance_error(s, self.columns[i], t, self.columns[j]))
 
     def moment(self, coordinates: Sequence[tuple[int, int]]) -> Estimate:
-        found: Estimate = self.part.moment([(s, self.columns[i]) for s, i in coordinates])
-        return found
+        return self.part.moment([(s, self.columns[i]) for s, i in coordinates])
 
     def gap_moments(self, s: int, i: int, j: int) -> tuple[Estimate, ...]:
         if self.columns[i] == self.columns[j]:
             return tuple(Estimate.around(float(o == 0), 0.0) for o in range(self.order + 1))
-        found: tuple[Estimate, ...] = self.part.gap_moments(s, self.columns[i], self.columns[j])
-        return found
+        return self.part.gap_moments(s, self.columns[i], self.columns[j])
 
     def split(self, i: int, j: int) -> VarianceSplit:
         if self.columns[i] == self.columns[j]:
             return VarianceSplit(Estimate.around(0.0, 0.0), Estimate.around(0.0, 0.0))
-        found: VarianceSplit = self.part.split(self.columns[i], self.columns[j])
-        return found
+        return self.part.split(self.columns[i], self.columns[j])
 
     def return_distribution(self, s: int, i: int) -> Distribution:
-        found: Distribution = self.part.return_distribution(s, self.columns[i])
-        return found
+        return self.part.return_distribution(s, self.columns[i])
 
     def gap_distribution(self, s: int, i: int, j: int) -> GapDistribution:
         if self.columns[i] == self.columns[j]:
             return GapDistribution.zero()
-        found: GapDistribution = self.part.gap_distribution(s, self.columns[i], self.columns[j])
-        return found
+        return self.part.gap_distribution(s, self.columns[i], self.columns[j])
 
     def refined(self, gaps: Sequence[tuple[int, int, int]], tolerance: float) -> _Repeated:
         own = [(s, self.columns[i], self.columns[j]) for s, i, j in gaps if self.columns[i] != self.columns[j]]
-        return replace(self, part=self.part.refined(own, tolerance)) if own else self
+        found: Any = self.part.refined(own, tolerance) if own else self.part
+        return replace(self, part=found)
 
     def of_gap(self, s: int, i: int, j: int) -> Interval:
         if self.columns[i] == self.columns[j]:
             return Interval(0.0, 0.0)
-        found: Interval = self.part.of_gap(s, self.columns[i], self.columns[j])
-        return found
+        return self.part.of_gap(s, self.columns[i], self.columns[j])

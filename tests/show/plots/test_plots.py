@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from itertools import pairwise, permutations
 
 import numpy as np
@@ -539,15 +540,6 @@ def test_chances_are_0_or_1_only_where_they_are(value, long, short):
 
 
 def test_without_matplotlib_the_error_says_what_to_type(result, monkeypatch):
-    import builtins
-
-    real = builtins.__import__
-
-    def refuse(name, *rest, **more):
-        if name.startswith("matplotlib"):
-            raise ImportError(name)
-        return real(name, *rest, **more)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtraError, match=r'pip install "jmdp\[plot\]"'):
         jmdp.plots.gap_chart(result, "2,0")

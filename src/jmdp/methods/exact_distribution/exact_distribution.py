@@ -20,9 +20,8 @@ from jmdp.methods.exact_distribution.sweep import CELL_BYTES, DistributionSweep,
 from jmdp.methods.exact_pairs.exact_pairs import ExactPairs
 from jmdp.methods.method import COVERS, Method
 from jmdp.models.coupling import Coupling
-from jmdp.models.horizon import Horizon
 from jmdp.models.policy import Policies, StackedTable, TabularPolicy
-from jmdp.models.tabular import TabularJMDP
+from jmdp.models.tabular import Horizon, TabularJMDP
 from jmdp.results.certificate import Outcome
 from jmdp.results.derived import with_start
 from jmdp.results.evaluation import Evaluation

@@ -27,9 +27,8 @@ from jmdp.methods.shared.return_range import PolicyRanges, ReturnRange
 from jmdp.methods.shared.shaping import shape_rewards
 from jmdp.methods.shared.state_units import StateUnits
 from jmdp.models.coupling import Coupling
-from jmdp.models.horizon import Horizon
 from jmdp.models.policy import Policies, StackedTable, TabularPolicy
-from jmdp.models.tabular import TabularJMDP
+from jmdp.models.tabular import Horizon, TabularJMDP
 from jmdp.results.certificate import Certificate, Outcome
 from jmdp.results.derived import with_start
 from jmdp.results.evaluation import Evaluation

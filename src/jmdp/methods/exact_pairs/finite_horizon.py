@@ -23,9 +23,8 @@ from jmdp.methods.exact_pairs.policy_pairs import PolicyMoments, places, value_g
 from jmdp.methods.shared import double_double as dd
 from jmdp.methods.shared.return_range import PolicyRanges, RewardUnits, TableRange
 from jmdp.models.coupling import Coupling
-from jmdp.models.horizon import Horizon
 from jmdp.models.policy import StackedTable, TabularPolicy
-from jmdp.models.tabular import TabularJMDP
+from jmdp.models.tabular import Horizon, TabularJMDP
 from jmdp.results.certificate import Certificate, Outcome
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.parts import CrossCovariances, MethodSettings

@@ -86,7 +86,7 @@ _MOST_ACTIONS = 100_000
 
 def read_mdptoolbox(P: Any, R: Any) -> Listed:
     """Lists of outcomes, by next state."""
-    matrices = _matrices("P", P)
+    matrices = _matrices(P)
     found = [rows(f"P[{a}]", matrix, "[S, S]") for a, matrix in enumerate(matrices)]
     S, A = found[0].columns, len(found)
     for a, matrix in enumerate(found):
@@ -107,22 +107,26 @@ def read_mdptoolbox(P: Any, R: Any) -> Listed:
     return Listed(count, p, r, n, np.zeros(S, bool))
 
 
-def _matrices(name: str, value: Any) -> list[Any]:
+def _matrices(P: Any) -> list[Any]:
     """One matrix for each action."""
-    if is_sparse(value):
-        raise ModelError(f"{name} is a single sparse matrix. Give a list with one matrix [S, S] for each action.")
-    arrays.refuse_masked(name, value, ModelError)
-    arrays.refuse_large_copies(name, [value], 8.0)
-    found = listed(value, _MOST_ACTIONS)
+    if is_sparse(P):
+        raise ModelError("P is a single sparse matrix. Give a list with one matrix [S, S] for each action.")
+    arrays.refuse_masked("P", P, ModelError)
+    arrays.refuse_large_copies("P", [P], 8.0)
+    found = listed(P, _MOST_ACTIONS)
     if not found or len(found) > _MOST_ACTIONS:
-        raise ModelError(f"{name} is {short(value)}. Give an array [A, S, S], or a list of A matrices [S, S].")
+        raise ModelError(f"P is {short(P)}. Give an array [A, S, S], or a list of A matrices [S, S].")
     return found
 
 
 def _rewards(R: Any, S: int, A: int) -> list[Any]:
     """For each action a vector [S], a dense matrix [S, S] or a sparse one."""
     if is_sparse(R):
-        R = _filled("R", R, "[S, A]", (S, A))
+        found = csr("R", R, "[S, A]")
+        if found.shape != (S, A):
+            raise ModelError(f"R has shape {found.shape}. Its axes are [S, A] = {(S, A)}.")
+        arrays.refuse_large(f"R of shape {(S, A)}", 8.0 * S * A)
+        R = found.toarray().astype(np.float64)
     many = listed(R, max(S, A))
     if many and len(many) == A and all(is_sparse(matrix) or arrays.dimensions(matrix) == 2 for matrix in many):
         return [_matrix(f"R[{a}]", matrix, S) for a, matrix in enumerate(many)]
@@ -131,15 +135,6 @@ def _rewards(R: Any, S: int, A: int) -> list[Any]:
     if array.shape not in ((S,), (S, A)):
         raise ModelError(f"R has shape {array.shape}. Give [S] = {(S,)}, [S, A] = {(S, A)} or [A, S, S] = {(A, S, S)}.")
     return [array] * A if array.ndim == 1 else list(array.T)
-
-
-def _filled(name: str, value: Any, axes: str, shape: tuple[int, int]) -> Floats:
-    found = csr(name, value, axes)
-    if found.shape != shape:
-        raise ModelError(f"{name} has shape {found.shape}. Its axes are {axes} = {shape}.")
-    arrays.refuse_large(f"{name} of shape {shape}", 8.0 * shape[0] * shape[1])
-    filled: Floats = found.toarray().astype(np.float64)
-    return filled
 
 
 def _matrix(name: str, value: Any, S: int) -> Any:
@@ -160,15 +155,8 @@ def _of_transitions(rewards: Any, row: Integers, matrix: Rows) -> Floats:
     return found
 
 
-class Problem(NamedTuple):
-    """Lists of outcomes, and the discount that belongs to them."""
-
-    listed: Listed
-    discount: Any
-
-
-def read_quantecon(R: Any, Q: Any, discount: Any, s_indices: Any, a_indices: Any) -> Problem:
-    """Lists of outcomes of QuantEcon's arrays or of a DiscreteDP."""
+def read_quantecon(R: Any, Q: Any, discount: Any, s_indices: Any, a_indices: Any) -> tuple[Listed, Any]:
+    """Lists of outcomes of QuantEcon's arrays or of a DiscreteDP, and the discount."""
     if Q is None:
         Q, s_indices, a_indices = (getattr(R, name, None) for name in ("Q", "s_indices", "a_indices"))
         discount = getattr(R, "beta", None) if discount is None else discount
@@ -182,8 +170,7 @@ def read_quantecon(R: Any, Q: Any, discount: Any, s_indices: Any, a_indices: Any
     if (s_indices is None) != (a_indices is None):
         raise ModelError("Only one of s_indices and a_indices is given. Give both, or none for R [S, A], Q [S, A, S].")
     arrays.refuse_large_copies("Q", [] if is_sparse(Q) else [Q], 8.0)
-    listed = _dense(R, Q) if s_indices is None else _pairs(R, Q, s_indices, a_indices)
-    return Problem(listed, discount)
+    return _dense(R, Q) if s_indices is None else _pairs(R, Q, s_indices, a_indices), discount
 
 
 def _dense(R: Any, Q: Any) -> Listed:

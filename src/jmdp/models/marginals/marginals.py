@@ -15,7 +15,6 @@ import numpy.typing as npt
 from jmdp.base import arrays
 from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.base.labels import Label, Labels
-from jmdp.base.settings import instance
 from jmdp.errors import ModelError
 from jmdp.models.marginals.arrays import (
     BYTES,
@@ -116,17 +115,8 @@ class Marginals(arrays.FrozenArrays):
         first = first_outcomes(count)
         for array in (first, p, r, n, ends):
             arrays.frozen(array)
-        for name, value in {
-            "first": first,
-            "prob": p,
-            "reward": r,
-            "next_state": n,
-            "discount": gamma,
-            "terminal": ends,
-            "states": states,
-            "actions": actions,
-        }.items():
-            object.__setattr__(self, name, value)
+        vars(self).update(first=first, prob=p, reward=r, next_state=n, discount=gamma, terminal=ends)
+        vars(self).update(states=states, actions=actions)
 
     @classmethod
     def _of(
@@ -172,8 +162,7 @@ class Marginals(arrays.FrozenArrays):
         (s_indices[l], a_indices[l]) in any order. A ``quantecon.markov.DiscreteDP`` in place of R has all of them.
         Outcomes are listed by next state. R = −inf marks an action that is not available, which is refused.
         """
-        found = read_quantecon(R, Q, discount, s_indices, a_indices)
-        return cls._of(found.listed, found.discount, state_names, action_names)
+        return cls._of(*read_quantecon(R, Q, discount, s_indices, a_indices), state_names, action_names)
 
     @classmethod
     def from_mdptoolbox(
@@ -238,11 +227,6 @@ class Marginals(arrays.FrozenArrays):
             f"Marginals({S} states, {A} actions, {self.prob.size} outcomes, discount={self.discount:g}, "
             f"{int(self.terminal.sum())} terminal)"
         )
-
-
-def check_marginals(marginals: object) -> None:
-    """Raise unless these are marginals."""
-    instance("marginals", marginals, Marginals, ModelError)
 
 
 def _terminal(terminal: npt.ArrayLike | None, states: int) -> Booleans:

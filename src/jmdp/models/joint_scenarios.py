@@ -28,7 +28,9 @@ import numpy as np
 from jmdp.base import arrays
 from jmdp.base.arrays import ROUNDOFF, SMALLEST, Floats, Integers
 from jmdp.errors import ModelError
-from jmdp.models.joint.lists import (
+from jmdp.models.marginals.arrays import row_sums
+from jmdp.models.marginals.marginals import Marginals
+from jmdp.models.outcome_lists import (
     ExactRows,
     Intervals,
     Lists,
@@ -40,8 +42,6 @@ from jmdp.models.joint.lists import (
     parts_of,
     plan,
 )
-from jmdp.models.marginals.arrays import row_sums
-from jmdp.models.marginals.marginals import Marginals
 
 _ROUNDING = 1e-9
 """Largest relative difference of probabilities that is taken for rounding. It is then part of the error of results."""
@@ -105,9 +105,9 @@ class _Breakpoints(NamedTuple):
     error: Floats  # [S, K], errors of prob by rounding, relative to it
 
 
-def uniform_scenarios(intervals: Intervals, fix: str) -> Scenarios:
+def uniform_scenarios(intervals: Intervals) -> Scenarios:
     """Scenarios of each state by itself."""
-    S, A = intervals.shape
+    (S, A), fix = intervals.shape, "Use fewer outcomes or fewer actions."
     plan(S, int(np.diff(intervals.first).max()), A, fix)
     number: list[int] = []
     count: list[int] = []
@@ -127,12 +127,12 @@ def uniform_scenarios(intervals: Intervals, fix: str) -> Scenarios:
     return _table(intervals, _Breakpoints(np.array(number), *table))
 
 
-def common_scenarios(intervals: Intervals, fix: str) -> Scenarios:
+def common_scenarios(intervals: Intervals) -> Scenarios:
     """The same scenarios in all states, which must have the same end."""
     S, A = intervals.shape
     points = sorted({0, *intervals.end})
     K = len(points) - 1
-    plan(S, K, A, fix)
+    plan(S, K, A, "Use across_states=False, or probabilities that states have in common.")
     numbers = {end: k for k, end in enumerate(points)}
     prob, error = np.array(_lengths(points, intervals.bits)).T
     number = np.array([numbers[end] for end in intervals.end])
@@ -249,13 +249,13 @@ def _anchors(ends: set[int]) -> dict[int, int]:
     return found
 
 
-def product_scenarios(lists: Lists, fix: str) -> Scenarios:
+def product_scenarios(lists: Lists) -> Scenarios:
     """All combinations; outcomes of the last action vary fastest. Equal outcomes must be adjacent, and are merged."""
     lists, merged = _merged(lists)
     (S, A), count = lists.shape, np.diff(lists.first).reshape(lists.shape)
     with np.errstate(over="ignore"):
         most = float(count.prod(axis=1, dtype=float).max())
-    plan(S, most, A, fix)
+    plan(S, most, A, "Use CommonUniform(), or fewer actions.")
     K = int(most)
     stride = np.ones_like(count)
     stride[:, :-1] = np.cumprod(count[:, :0:-1], axis=1)[:, ::-1]

@@ -1,1 +1,0 @@
-"""Scenario tables with given marginals, one file for each rule that `jmdp.models.couple` offers."""
