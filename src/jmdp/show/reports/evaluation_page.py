@@ -21,8 +21,8 @@ from jmdp.results.evaluation import Evaluation, origin
 from jmdp.results.gaps.gap import Gap, estimates, known_distribution, no_better
 from jmdp.results.gaps.gap import sentence as gap_sentence
 from jmdp.results.text import Written, written
-from jmdp.show.plots.calibration_scatter import calibration_scatter
 from jmdp.show.plots.gaps import gap_chart
+from jmdp.show.plots.learning import calibration_scatter
 from jmdp.show.reports.page import (
     MOST_DRAWN,
     MOST_ROWS,

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from jmdp.comparisons.explaining import known_value
-from jmdp.statistics.variance_shares import gap_shares
+from jmdp.comparisons.explaining import gap_shares, known_value
 from reference.source_shares import SmallTable, pseudo_shares
 
 RUNS, N = 400, 300
