@@ -186,10 +186,14 @@ class FrozenArrays:
     """Base class whose arrays stay read-only in copied and unpickled instances."""
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        for name, value in state.items():
+        vars(self).update(state)
+        self.freeze()
+
+    def freeze(self) -> None:
+        """Make all arrays read-only."""
+        for value in vars(self).values():
             if isinstance(value, np.ndarray):
                 frozen(value)
-            object.__setattr__(self, name, value)
 
 
 def frozen(array: npt.NDArray[np.generic]) -> None:

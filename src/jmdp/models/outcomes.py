@@ -44,6 +44,9 @@ class OutcomeDistribution(arrays.FrozenArrays):
     reward: Floats  # [L, m]
     next_state: Integers  # [L, m]
 
+    def __post_init__(self) -> None:
+        self.freeze()
+
 
 @dataclass(frozen=True, eq=False)
 class MarginalMDP(arrays.FrozenArrays):
@@ -99,14 +102,11 @@ def distribution(prob: Floats, reward: Floats, next_state: Integers, actions: In
         if p > 0:
             chances[tuple(zip(r, n, strict=True))].append(p)
     outcomes = sorted(chances)
-    found = OutcomeDistribution(
+    return OutcomeDistribution(
         np.array([math.fsum(chances[outcome]) for outcome in outcomes]),
         np.array([[r for r, _ in outcome] for outcome in outcomes]) + 0.0,  # no −0.0: it equals 0.0
         np.array([[n for _, n in outcome] for outcome in outcomes], np.int64),
     )
-    for array in (found.prob, found.reward, found.next_state):
-        arrays.frozen(array)
-    return found
 
 
 def marginal_mdp(prob: Floats, reward: Floats, next_state: Integers, discount: float) -> MarginalMDP:

@@ -137,11 +137,10 @@ class TabularJMDP(arrays.FrozenArrays, Savable):
         bound = arrays.largest(r)
         if bound > LARGEST_RETURN * (1 - gamma):
             raise ModelError(_OVERFLOW.format(bound, gamma))
-        for array in (p, r, n, ends):
-            arrays.frozen(array)
         known = None if sources is None else _checked_sources(sources, p, states)
         vars(self).update(prob=p, reward=r, next_state=n, discount=gamma, terminal=ends, states=states, actions=actions)
         vars(self).update(reward_bound=bound, normalised=correction, sources=known)
+        self.freeze()
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -82,9 +82,7 @@ class Evaluation(arrays.FrozenArrays, Tabulated, Savable, Reportable):
     gap_variance: Floats | None = None  # [S, A, A], variances of gaps, if more accurate than sums of covariances
 
     def __post_init__(self) -> None:
-        for array in (self.mean, self.covariance, self.residuals, self.gap_mean, self.gap_variance):
-            if array is not None:
-                arrays.frozen(array)
+        self.freeze()
 
     @property
     def coupled_by(self) -> str | None:

@@ -160,9 +160,7 @@ class Projection(arrays.FrozenArrays):
     actions: Labels
 
     def __post_init__(self) -> None:
-        for value in vars(self).values():
-            if isinstance(value, np.ndarray):
-                arrays.frozen(value)
+        self.freeze()
 
     def _indices(self, s: Label, a: Label, t: Label, b: Label) -> tuple[int, int, int, int]:
         return self.states.index(s), self.actions.index(a), self.states.index(t), self.actions.index(b)

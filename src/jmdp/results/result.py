@@ -59,9 +59,7 @@ class LearningCurve(arrays.FrozenArrays):
     floor: Floats | None = None  # [blocks], rms of δ due to the noise of a single sample, if measured
 
     def __post_init__(self) -> None:
-        for array in (self.updates, self.rms, self.drift, self.floor):
-            if array is not None:
-                arrays.frozen(array)
+        self.freeze()
 
 
 class Quantity(Enum):

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -329,9 +330,4 @@ def _estimate(value: float, error: float) -> Estimate:
     return Estimate.within(value, None) if not math.isfinite(error) else Estimate.around(value, error)
 
 
-def _low(estimate: Estimate) -> float:
-    return estimate.low
-
-
-def _high(estimate: Estimate) -> float:
-    return estimate.high
+_low, _high = attrgetter("low"), attrgetter("high")

@@ -113,10 +113,9 @@ class Marginals(arrays.FrozenArrays):
         actions = Labels.of_table("action", A, action_names, read=read)
         count, p, r, n, ends = checked(listed, states, actions)
         first = first_outcomes(count)
-        for array in (first, p, r, n, ends):
-            arrays.frozen(array)
         vars(self).update(first=first, prob=p, reward=r, next_state=n, discount=gamma, terminal=ends)
         vars(self).update(states=states, actions=actions)
+        self.freeze()
 
     @classmethod
     def _of(

@@ -201,8 +201,7 @@ class Distribution(arrays.FrozenArrays):
     confidence: float | None = None  # of the whole band; None if it is certain
 
     def __post_init__(self) -> None:
-        for array in (self.low, self.high, self.value, self.mass):
-            arrays.frozen(array)
+        self.freeze()
 
     def cdf(self, x: float) -> Estimate:
         """P(Z ≤ x)."""

@@ -196,17 +196,12 @@ def _table(r: Review, one: Decision) -> Table:
         value, error = float(values.action_values[a]), float(values.action_errors[a])
         gap, gap_error = value - float(values.action_values[r.taken[i]]), float(values.gap_errors[a])
         # Actions without a list are called "taken" in all steps.
-        row = {"action": r.actions[a], beside: estimated(gap, gap_error)}
+        row = {"action": r.actions[a], beside: Estimate.around(gap, gap_error)}
         row = {"action": f"{name(one.action)} (taken)"} if a == r.taken[i] else row
-        rows.append(row | {"on average": estimated(value, error), "in this luck": in_this_luck(r, one.step, a)})
+        rows.append(row | {"on average": Estimate.around(value, error), "in this luck": in_this_luck(r, one.step, a)})
     columns = ["action", "on average", beside, "in this luck"]
     title = f"What each action earns from step {one.step} on"
     return Table.of_rows(rows, columns, title=title)
-
-
-def estimated(value: float, error: float) -> Estimate:
-    """A number with its error, which may be unknown."""
-    return Estimate.around(value, error) if math.isfinite(error) else Estimate.within(value, None)
 
 
 def _as_it_went(r: Review, one: Decision) -> Trajectory:
