@@ -172,7 +172,7 @@ def test_only_terminal_states():
 
 
 def test_equal_hashes_are_not_enough(monkeypatch):
-    monkeypatch.setattr("jmdp.testing.certificate_check._mixed", np.zeros_like)
+    monkeypatch.setattr("jmdp.testing.model_check._mixed", np.zeros_like)
     assert [group.tolist() for group in equal_states(chain([0, 1, 0, 1], reward=0.0))] == [[0, 2]]
     assert equal_states(chain([0, 1, 2])) == []
 
