@@ -39,6 +39,8 @@ BUGS = [
     Bug("branches in one state draw separate scenarios", "advance", never("in_state"), P6),
     Bug("returns are discounted one step too much", "sample_returns", instead("1.0", "discount"),
         BRANCHES + "test_returns_equal_those_of_the_slow_twin"),
+    Bug("merged branches draw again in plain Python", "PlainBranches.sample_returns", never("coordinate in moved"),
+        BRANCHES + "test_the_first_rollouts_of_a_process_are_those_of_the_kernel"),
     Bug("all states share one scenario", "advance", always("state[j] == s"), P6),
     Bug("branches in one state share the next action", "advance", always("action[j] == action[i]"), P6),
     Bug("merged branches separate", "advance", never("coalesced >= 0"), P6),

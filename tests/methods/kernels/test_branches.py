@@ -17,7 +17,7 @@ import jmdp
 from jmdp.base.luck import Shock
 from jmdp.methods.kernels.branches import advance
 from jmdp.methods.kernels.tables import Branches, BranchTables
-from jmdp.methods.monte_carlo.samples import CompiledTable
+from jmdp.methods.monte_carlo.samples import CompiledTable, _TableRollouts
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators.adapters.functions import TabularSimulator
 from jmdp.simulators.rollouts.plan import BranchPlan
@@ -76,12 +76,22 @@ def test_p6_the_kernel_realises_the_coupling():
     assert max(least) < 0.1
 
 
+PLAIN_STEPS = "jmdp.methods.monte_carlo.samples._TableRollouts.plain_steps"
+
+
+@pytest.fixture(params=[0, 10**9], ids=["kernel", "plain Python"])
+def way(request, monkeypatch):
+    """Rollouts of tables by the kernel, and those of the first calls of a process."""
+    monkeypatch.setattr(PLAIN_STEPS, request.param)
+
+
 def rolled_out(model, policy, coupling, state, actions, samples, horizon, first=0):
     actor, settings = as_policy(policy, model.actions), {"discount": model.discount, "horizon": horizon, "seed": 3}
     plan = BranchPlan.of_actions(actor, state=state, actions=actions, coupling=coupling, **settings)
     return paired_draws(CompiledTable(model), plan, first, samples)
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
 def test_returns_equal_those_of_the_slow_twin(coupling):
     rng = np.random.default_rng(8)
@@ -92,6 +102,34 @@ def test_returns_equal_those_of_the_slow_twin(coupling):
         slow = twin.returns(stream, model, policy, coupling, 0, actions, 40, 12)
         fast = rolled_out(model, policy, coupling, 0, actions, 40, 12).returns
         np.testing.assert_allclose(fast, slow, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
+def test_the_first_rollouts_of_a_process_are_those_of_the_kernel(coupling, monkeypatch):
+    """Bit for bit, so that it does not matter which simulates them."""
+    rng, world = np.random.default_rng(9), jmdp.worlds.windy_gridworld(2, 3)
+    problems = [(*random_problem(rng, discounts=(0.5, 0.9)), 0) for _ in range(6)]
+    problems += [(world.model, world.policies["uniform"], s) for s in range(6)]  # one of them is the goal
+    for model, policy, state in problems:
+        found = []
+        for steps in (0, 10**9):
+            monkeypatch.setattr(PLAIN_STEPS, steps)
+            found.append(rolled_out(model, policy, coupling, state, [*range(model.shape[2]), 0], 100, 12))
+        kernel, plain = found
+        for name in ("returns", "ends", "gains"):
+            assert getattr(kernel, name).tobytes() == getattr(plain, name).tobytes()
+        for name in ("steps", "shared_steps", "largest_reward"):
+            assert getattr(kernel, name) == getattr(plain, name)
+
+
+def test_a_process_simulates_so_many_steps_without_the_kernel(monkeypatch):
+    world = jmdp.worlds.windy_gridworld(2, 2, discount=0.7)
+    given = world.model, world.policies["uniform"], jmdp.Local(), 0, range(4)
+    monkeypatch.setattr(PLAIN_STEPS, 64 * 4 * 9)
+    drawn = rolled_out(*given, 64, 9)
+    assert _TableRollouts.plain_steps == 64 * 4 * 9 - drawn.steps - drawn.shared_steps > 0
+    rolled_out(*given, 128, 9)
+    assert _TableRollouts.plain_steps == 0
 
 
 @pytest.mark.parametrize("coupling", COUPLINGS[::2], ids=repr)
@@ -117,6 +155,7 @@ def test_draws_are_those_of_the_python_rollouts_in_distribution(coupling):
     assert fast.largest_reward == slow.largest_reward
 
 
+@pytest.mark.usefixtures("way")
 def test_a_sample_depends_on_the_seed_and_its_number_alone():
     world = jmdp.worlds.windy_gridworld(2, 2, discount=0.7)
     whole = rolled_out(world.model, world.policies["uniform"], jmdp.Local(), 0, range(4), 200, 9)
@@ -126,6 +165,7 @@ def test_a_sample_depends_on_the_seed_and_its_number_alone():
             np.testing.assert_array_equal(getattr(part, name), getattr(whole, name)[first : first + count])
 
 
+@pytest.mark.usefixtures("way")
 def test_coalesced_branches_stay_equal_for_ever():
     world = jmdp.worlds.windy_gridworld(3, 3)
     model, policy = world.model, world.policies["uniform"]

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from jmdp.base.arrays import Floats, Integers, cumulative_rows, refuse_large
 from jmdp.base.luck import Shock
 from jmdp.methods.kernels.tables import BranchTables, PolicyTables, SampledReturns, Unsigned
+from jmdp.methods.monte_carlo.plain_branches import PlainBranches
 from jmdp.models.actors.actor import Actor
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.coupling import Coupling
@@ -50,7 +51,10 @@ def compiled(simulator: Simulator) -> Simulator:
 
 
 class _TableRollouts:
-    """Tables in the layout of the kernel."""
+    """Rollouts of a table: in plain Python at first, by the kernel once a process needs many. Both give the same."""
+
+    plain_steps: ClassVar[int] = 2_000_000
+    """Steps that this process may still simulate in plain Python, in all as long as loading numba takes; then 0."""
 
     def __init__(self, model: TabularJMDP, policies: Sequence[Floats], plan: BranchPlan) -> None:
         assert plan.actions is not None
@@ -59,6 +63,7 @@ class _TableRollouts:
         self._actions = np.array([model.actions.position(action) for action in plan.actions])
         self._tables = BranchTables.of(model, policy, plan.coupling, model.reward)
         self._root = Shock.of_sample(plan.seed, 0).derived(b"table")
+        self._plain = PlainBranches(self._tables)
 
     def draw(self, first: int, count: int) -> Draws:
         """Samples first … first + count − 1, cut from the blocks that contain them."""
@@ -72,14 +77,20 @@ class _TableRollouts:
             np.empty(shape, np.bool_),
             np.zeros(3),
         )
-        generator = self._root.generator()
+        few = whole.returns.size * self._plan.horizon <= _TableRollouts.plain_steps
+        generator, fill = self._root.generator(), self._fill_plainly if few else self._fill
         for block in range(start, stop):
             self._root.derived(b"block", block, self._plan.subset).restart(generator)
-            self._fill(generator, _rows(whole, (block - start) * BLOCK, BLOCK))
+            fill(generator, _rows(whole, (block - start) * BLOCK, BLOCK))
+        _TableRollouts.plain_steps = _TableRollouts.plain_steps - int(whole.totals[:2].sum()) if few else 0
         asked = _rows(whole, first - start * BLOCK, count)
         steps, shared, largest = whole.totals
         gains = exact_gains(asked.gains, asked.returns, asked.exact)
         return Draws(asked.returns, asked.ends, gains, float(largest), int(steps), int(shared), True)
+
+    def _fill_plainly(self, generator: np.random.Generator, block: SampledReturns) -> None:
+        plan = self._plan
+        self._plain.sample_returns(generator, plan.discount, plan.horizon, self._start, self._actions, block)
 
     def _fill(self, generator: np.random.Generator, block: SampledReturns) -> None:
         """Simulate a block in parts, because an interrupt is noticed only between calls of the kernel."""
