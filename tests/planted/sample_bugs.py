@@ -64,6 +64,10 @@ BUGS = [
         instead("summary.verdict_limits(reference, active, rule.margin)", "summary.verdict_limits(reference, active)"),
         MARGINS + "test_each_policy_is_simulated_until_its_verdict"),
     # Moments of samples.
+    Bug("samples of one continuation are written over those of another", "Room.concatenate",
+        always("used == len(first)"), "simulators/test_room.py::test_what_was_returned_before_stays"),
+    Bug("a median of many samples is that between two quantiles", "_of_rank", instead("k - below", "k // 2"),
+        MEANS + "test_the_shape_and_the_median_of_many_samples_are_those_of_all_at_once[30000-C]"),
     Bug("intervals of gaps are too narrow", "SampleSummary._gap_limits",
         instead("np.array(self._rule(n).errors(...))", "0.6 * it"),
         "comparisons/test_compare_policies.py::test_the_interval_of_a_gap_is_that_of_the_rule"),

@@ -82,6 +82,24 @@ def test_a_constant_has_no_spread_although_its_mean_is_rounded(value):
         assert np.isinf(Sampling().mean_errors(np.full((n, 1), value), ERROR)).all()
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("size", [7, 8192, 30_000])
+def test_the_shape_and_the_median_of_many_samples_are_those_of_all_at_once(size, order):
+    """Bit for bit, although many samples are read in parts. Of columns of equal and of mostly equal values too."""
+    values = np.random.default_rng(5).lognormal(size=(size, 4))
+    values[:, 1], values[: -size // 3, 2] = 0.1, 0.1
+    values = np.asarray(values, order=order)
+    about = values - values[0]
+    about -= about.mean(axis=0)
+    variance = (about * about).mean(axis=0)
+    unit = about / np.where(variance > 0, np.sqrt(variance), 1.0)
+    std, skewness, kurtosis = means.shape_of(values)
+    np.testing.assert_array_equal(std, np.sqrt(variance * size / (size - 1)))
+    np.testing.assert_array_equal(skewness, (unit * unit * unit).mean(axis=0))
+    np.testing.assert_array_equal(kurtosis, np.where(variance > 0, ((unit * unit) * (unit * unit)).mean(axis=0), size))
+    np.testing.assert_array_equal(means.median(values), np.sort(values, axis=0)[(size - 1) // 2])
+
+
 def test_too_few_samples_that_differ_have_no_interval():
     for most in (0.0, 7.5):
         for differ in (FEW - 1, FEW):

@@ -16,7 +16,7 @@ from jmdp.distribute.pools import Pool
 from jmdp.distribute.process_pool import pool_of
 from jmdp.errors import SettingsError
 from jmdp.results.certificate import Outcome
-from jmdp.simulators.rollouts.draws import Draws
+from jmdp.simulators.rollouts.draws import Draws, Room
 from jmdp.statistics.drawn_evaluation import DrawnSamples, SamplingState
 from jmdp.statistics.means import ENOUGH, planned_looks
 from jmdp.statistics.planning import needed_words
@@ -54,7 +54,7 @@ def examined(question: Question, sampled: SamplingState) -> LookResult | None:
         return None
     returns = summary.samples.of(*active).returns
     reference = rule.reference(question.sign * returns.mean(axis=0), active)
-    same = (returns == returns[:, [active.index(reference)]]).all(axis=0)
+    same = (returns == returns[:, active.index(reference), None]).all(axis=0)
     tied = {i for i, equal in zip(active, same, strict=True) if equal and n >= _MANY}
     limits = summary.verdict_limits(reference, active, rule.margin)
     leader = reference if rule.baseline is None else summary.ranking[0]
@@ -218,6 +218,7 @@ class Course:
         self.fresh = not self.sampled.samples.stages
         self._checked = self.n  # samples at the last check
         self._open = not self.sampled.decided
+        self._room = Room(budget)
 
     @property
     def n(self) -> int:
@@ -242,8 +243,7 @@ class Course:
 
     def add(self, blocks: list[Draws]) -> None:
         """Add samples of the active alternatives."""
-        draws = blocks[0].joined(blocks)
-        samples = self.sampled.samples.with_block(self.sampled.active, draws)
+        samples = self.sampled.samples.with_block(self.sampled.active, *blocks, concatenate=self._room.concatenate)
         self.sampled = replace(self.sampled, samples=samples)
 
     def look(self, before: int) -> Sequence[LookResult | None]:

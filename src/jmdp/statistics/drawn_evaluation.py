@@ -22,7 +22,7 @@ from jmdp.results.certificate import Certificate, Outcome
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.distribution import Distribution, GapDistribution
 from jmdp.results.parts import Distributions, MethodSettings, ReturnRanges
-from jmdp.simulators.rollouts.draws import ENDED, Draws, EpisodeDraws, LuckProbe
+from jmdp.simulators.rollouts.draws import ENDED, Concatenate, Draws, EpisodeDraws, LuckProbe
 from jmdp.simulators.rollouts.runs import RunDraws
 from jmdp.statistics.means import IntervalRule
 from jmdp.statistics.sample_moments import SampleMoments, sample_moments
@@ -48,13 +48,14 @@ class DrawnSamples:
     alternatives: int  # k
     stages: tuple[Stage, ...] = ()
 
-    def with_block(self, alternatives: Sequence[int], draws: Draws) -> DrawnSamples:
+    def with_block(
+        self, alternatives: Sequence[int], *blocks: Draws, concatenate: Concatenate = np.concatenate
+    ) -> DrawnSamples:
         """Append samples of these alternatives."""
         active, stages = tuple(alternatives), self.stages
         if stages and stages[-1].alternatives == active:
-            last = stages[-1].draws
-            draws, stages = last.joined([last, draws]), stages[:-1]
-        return replace(self, stages=(*stages, Stage(active, draws)))
+            blocks, stages = (stages[-1].draws, *blocks), stages[:-1]
+        return replace(self, stages=(*stages, Stage(active, blocks[0].joined(blocks, concatenate))))
 
     def with_probe(self, probe: LuckProbe, steps: int) -> DrawnSamples:
         """Add samples that were run again, and the steps they took."""

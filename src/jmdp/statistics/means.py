@@ -204,11 +204,11 @@ class IntervalRule:
         if self.mean_errors is None:
             return np.zeros(values.shape[1]), np.zeros(values.shape[1])
         values = centred(values, self.strata, self.error)
-        middle = median(values)
-        away = values - middle
-        near = np.abs(away, out=away) <= rounding
-        del away  # samples may be many
-        return self.mean_errors(np.where(near, middle, values))
+        middle, near, moved = median(values), np.empty_like(values, np.bool_), False
+        for rows in _parts(values):
+            near[rows] = np.abs(values[rows] - middle) <= rounding
+            moved = moved or bool((near[rows] & (values[rows] != middle)).any())
+        return self.mean_errors(np.where(near, middle, values) if moved else values)
 
     def total_errors(
         self, values: Floats, rounding: float, cut: Floats, ranges: Callable[[int], Interval] | None
@@ -289,7 +289,7 @@ def rare_error(values: Floats, low: float, high: float, error: float, rounding: 
     at random this holds with α, and it is m with probability (n − c)/n. The mean is then in
     [m − u (m − low), m + u (high − m)].
     """
-    n, middle, mean = len(values), float(median(values)), float(values.mean())
+    n, middle, mean = len(values), float(median(values[:, None])[0]), float(values.mean())
     differ = int((np.abs(values - middle) > rounding).sum())
     most = anytime.fixed_chance_interval(differ, n - 1, 2 * error * (n - differ) / n).high
     below, above = most * max(0.0, middle - low), most * max(0.0, high - middle)
@@ -299,7 +299,21 @@ def rare_error(values: Floats, low: float, high: float, error: float, rounding: 
 def median(values: Floats) -> Floats:
     """The lower median [A] of samples [n, A]."""
     middle = (len(values) - 1) // 2
-    return np.asarray(np.partition(values, middle, axis=0)[middle])
+    if len(values) <= _ROWS:
+        return np.asarray(np.partition(values, middle, axis=0)[middle])
+    return np.array([_of_rank(column, middle) for column in values.T])
+
+
+def _of_rank(values: Floats, k: int) -> float:
+    """Value of rank k of samples [n] near the median: of those between two quantiles of some, not of a copy of all."""
+    some = np.sort(values[:: max(1, len(values) // 1000)])
+    low, high = some[len(some) * 2 // 5], some[len(some) * 3 // 5]
+    below, between = int((values < low).sum()), (low <= values) & (values <= high)
+    if below <= k < below + int(between.sum()):
+        if low == high:
+            return float(low)
+        k, values = k - below, values[between]
+    return float(np.partition(values, k)[k])
 
 
 def sequential_radius(n: int, error: float) -> float:
@@ -406,14 +420,41 @@ def errors_with_spread(n: int, shape: Shape, radius: float, spread: float) -> Fl
 
 def shape_of(values: Floats) -> Shape:
     """Standard deviation, skewness and kurtosis [A] of samples [n, A]; of a constant 0, 0 and n."""
-    n = len(values)
-    about = values - values[0]  # of a constant exactly 0, whereas its mean may be rounded
-    about -= about.mean(axis=0)
-    square = about * about
-    variance = square.mean(axis=0)
+    n, first = len(values), values[0]
+    middle = _mean(values, lambda x: x - first)
+
+    def about(x: Floats) -> Floats:
+        found = x - first  # of a constant exactly 0, whereas its mean may be rounded
+        return np.subtract(found, middle, out=found)
+
+    variance = _mean(values, lambda x: np.square(about(x)))
     varies = variance > 0
-    unit = np.divide(about, np.where(varies, np.sqrt(variance), 1.0), out=about)  # in place: samples may be many
-    square = np.multiply(unit, unit, out=square)
-    skewness = np.multiply(square, unit, out=unit).mean(axis=0)
-    kurtosis = np.multiply(square, square, out=square).mean(axis=0)
+    root = np.where(varies, np.sqrt(variance), 1.0)
+
+    def cube(x: Floats) -> Floats:
+        unit = about(x) / root
+        return np.multiply(np.square(unit), unit, out=unit)
+
+    skewness = _mean(values, cube)
+    kurtosis = _mean(values, lambda x: np.square(np.square(about(x) / root)))
     return np.sqrt(variance * n / (n - 1)), skewness, np.where(varies, kurtosis, float(n))
+
+
+_ROWS = 8192
+"""Rows of samples of which temporary arrays are made: samples may be many."""
+
+
+def _parts(values: Floats) -> Iterator[slice]:
+    """Rows of values [n, A] in parts; all at once where NumPy does not add row after row, so that no sum changes."""
+    in_rows = values.flags.c_contiguous and values.shape[1] > 1
+    size = _ROWS if in_rows else max(1, len(values))
+    return (slice(at, at + size) for at in range(0, len(values), size))
+
+
+def _mean(values: Floats, of: Callable[[Floats], Floats]) -> Floats:
+    """Mean of a function of values [n, A] over the samples."""
+    first, *rest = _parts(values)
+    total = of(values[first]).sum(axis=0)
+    for rows in rest:
+        total = np.concatenate([total[None], of(values[rows])]).sum(axis=0)
+    return np.asarray(total / len(values))

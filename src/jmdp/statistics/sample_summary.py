@@ -161,9 +161,9 @@ class SampleSummary:
 
     def unvaried(self, reference: int, active: Sequence[int]) -> Booleans:
         """[active], whether the gap to the reference was the same in all samples, up to rounding."""
-        returns = self.samples.of(*active).returns
-        gaps = returns[:, [list(active).index(reference)]] - returns
-        return np.asarray(np.ptp(gaps, axis=0) <= 4 * self.limits.rounding)
+        columns = self.samples.of(*active).returns.T
+        first = columns[list(active).index(reference)]
+        return np.array([np.ptp(first - column) for column in columns]) <= 4 * self.limits.rounding
 
     def _signed(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
         return (low, high) if self.sign > 0 else (-high, -low)
@@ -173,10 +173,10 @@ class SampleSummary:
         if self.return_range is not None:
             return self.bounded(draws).gaps_of(at)
         n, scale = len(draws.returns), self.limits.scale
-        returns, rounding = scale.divide(draws.returns), scale.divide(self.limits.rounding)
-        gaps = returns[:, [at]] - returns
-        varied = np.ptp(returns[:, at]) > 2 * rounding
-        del returns  # samples may be many
+        gaps, rounding = scale.divide(draws.returns), scale.divide(self.limits.rounding)
+        varied = np.ptp(gaps[:, at]) > 2 * rounding
+        for i in sorted(range(gaps.shape[1]), key=at.__eq__):  # in place: samples may be many; the first one last
+            np.subtract(gaps[:, at], gaps[:, i], out=gaps[:, i])
         mean, hidden = mean_of(gaps, self.strata), self._hidden(draws, at)
         errors = np.array(self._rule(n).errors(gaps, 4 * rounding))
         if not self.certain:
@@ -193,7 +193,7 @@ class SampleSummary:
     def _hidden(self, draws: Draws, at: int) -> Floats:
         """Errors of these gaps by the horizon and by rounding, in units of the scale."""
         scale, limits = self.limits.scale, self.limits
-        open_part = (draws.ends != draws.ends[:, [at]]).mean(axis=0)
+        open_part = (draws.ends != draws.ends[:, at, None]).mean(axis=0)
         cut = np.multiply(open_part, scale.divide(limits.cut), out=np.zeros_like(open_part), where=open_part > 0)
         return np.asarray(2 * (cut + scale.divide(limits.rounding)))
 

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from jmdp.base.arrays import ROUNDOFF, Floats, Scale
+from jmdp.base.arrays import ROUNDOFF, Floats, Scale, largest
 from jmdp.base.rounding import at_most
 from jmdp.base.settings import boolean, real_number, short
 from jmdp.errors import SettingsError, SimulatorError
@@ -219,12 +219,12 @@ class Limits:
         With discount 1 the horizon is part of the problem and nothing is truncated. If rollouts were truncated, all
         rewards were 0 and no bound is known, the truncation error is unbounded.
         """
-        largest, met, is_open = 0.0, 0.0, False
+        highest, met, is_open = 0.0, 0.0, False
         for drawn in draws:
-            size = float(np.abs(drawn.returns).max())
+            size = largest(drawn.returns)
             if not size <= _LARGEST_RETURN:
                 raise SimulatorError("A return is too large for a float. Scale the rewards down, e.g. by 1e-100.")
-            largest, met = max(largest, size), max(met, drawn.largest_reward)
+            highest, met = max(highest, size), max(met, drawn.largest_reward)
             is_open = is_open or (reward_bound is None and bool(drawn.open_returns.any()))
         if reward_bound is not None and met > reward_bound:
             raise SettingsError(
@@ -242,7 +242,7 @@ class Limits:
                 assumption = (
                     f"rewards after step {horizon} are at most {at_most(met)} in absolute value, the largest observed"
                 )
-        scale = Scale.above(max(largest, cut if math.isfinite(cut) else 0.0))
+        scale = Scale.above(max(highest, cut if math.isfinite(cut) else 0.0))
         return cls(bound, cut, (horizon + 64) * ROUNDOFF * most, scale, assumption)
 
 

@@ -19,6 +19,8 @@ import numpy.typing as npt
 from jmdp.base.arrays import Floats, Integers
 from jmdp.base.luck import Shock
 
+Concatenate = Callable[[Sequence[npt.NDArray[Any]]], npt.NDArray[Any]]
+
 
 @dataclass(frozen=True, eq=False)
 class Draws:
@@ -71,10 +73,10 @@ class Draws:
         return replace(self, **tables)
 
     @classmethod
-    def joined(cls, parts: Sequence[Draws]) -> Draws:
+    def joined(cls, parts: Sequence[Draws], concatenate: Concatenate = np.concatenate) -> Draws:
         """Concatenate draws along the sample axis."""
         returns, ends, gains, largest, steps, shared, drew = zip(*map(_PARTS, parts), strict=True)
-        arrays = np.concatenate(returns), np.concatenate(ends), np.concatenate(gains)
+        arrays = map(concatenate, (returns, ends, gains))
         return cls(*arrays, max(largest), sum(steps), sum(shared), any(drew))
 
 
@@ -112,12 +114,12 @@ class EpisodeDraws(Draws):
         return replace(self, **found, paired=int((at < self.paired).sum()))
 
     @classmethod
-    def joined(cls, parts: Sequence[Draws]) -> EpisodeDraws:
+    def joined(cls, parts: Sequence[Draws], concatenate: Concatenate = np.concatenate) -> EpisodeDraws:
         """Concatenate draws along the sample axis."""
         episodes = [part for part in parts if isinstance(part, EpisodeDraws)]
         return cls(
-            **vars(Draws.joined(parts)),
-            starts=np.concatenate([part.starts for part in episodes]),
+            **vars(Draws.joined(parts, concatenate)),
+            starts=concatenate([part.starts for part in episodes]),
             paired=sum(part.paired for part in episodes),
             probe=next((part.probe for part in episodes if part.probe is not None), None),
         )
@@ -148,6 +150,33 @@ def is_exact_sum(x: Any, y: Any, total: Any) -> Any:
 
 ENDED = -1
 """Entry of `Draws.ends` for a branch that has reached a terminal state."""
+
+
+_ROOM = 1 << 26
+"""Bytes of an array that are reserved at once; memory that is not written to is not used."""
+
+
+class Room:
+    """Arrays to which samples are appended without a copy of those before, which would be in memory twice."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most  # samples at most
+        self._used: list[tuple[npt.NDArray[Any], int]] = []  # arrays, and how many of their rows are used
+
+    def concatenate(self, parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        """`np.concatenate`, in place if the first part is the used part of an array that has room for the others."""
+        first, n, dtype = parts[0], sum(map(len, parts)), np.result_type(*parts)
+        others = [(room, used) for room, used in self._used if room is not first.base]
+        for room, used in self._used:
+            if room is first.base and used == len(first) and len(room) >= n and room.dtype == dtype:
+                break
+        else:
+            reserved = max(4 * n, _ROOM // max(1, first[:1].nbytes))
+            room = np.empty((max(n, min(reserved, self._most)), *first.shape[1:]), dtype)
+            room[: len(first)] = first
+        np.concatenate(parts[1:] or [first[:0]], out=room[len(first) : n])
+        self._used = [*others, (room, n)]
+        return room[:n]
 
 
 class LazyShocks(Sequence[Shock]):

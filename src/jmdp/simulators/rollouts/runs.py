@@ -17,7 +17,7 @@ from jmdp.base.recorded_luck import RecordedLuck
 from jmdp.base.records import Record
 from jmdp.base.settings import cut, real_number, short
 from jmdp.errors import SimulatorError
-from jmdp.simulators.rollouts.draws import ENDED, Draws, EpisodeDraws, branch_bytes, fingerprint
+from jmdp.simulators.rollouts.draws import ENDED, Concatenate, Draws, EpisodeDraws, branch_bytes, fingerprint
 
 Run = Callable[[Luck], Any]
 """A whole simulation: a function of the randomness that returns a number, or a dictionary of numbers."""
@@ -40,12 +40,12 @@ class RunDraws(EpisodeDraws):
         return EpisodeDraws(**_common(self.values[:, :, j], self.drew, self.paired))
 
     @classmethod
-    def joined(cls, parts: Sequence[Draws]) -> RunDraws:
+    def joined(cls, parts: Sequence[Draws], concatenate: Concatenate = np.concatenate) -> RunDraws:
         """Concatenate draws along the sample axis."""
         runs = [part for part in parts if isinstance(part, RunDraws)]
         for part in runs:
             _check_measures(part.measures, runs[0].measures, "A block of runs")
-        values = np.concatenate([part.values for part in runs])
+        values = concatenate([part.values for part in runs])
         common = _common(values[:, :, 0], any(part.drew for part in runs), sum(part.paired for part in runs))
         return cls(**common, values=values, measures=runs[0].measures)
 
