@@ -277,7 +277,7 @@ class Question(ABC):
         settings = replace(self.settings, precision=precision, indifference=None, margin=None, samples=None)
         return replace(self, settings=settings)
 
-    def summary(self, sampled: SamplingState, certain: bool = False) -> SampleSummary:
+    def summary(self, sampled: SamplingState) -> SampleSummary:
         """Estimates and intervals of these samples."""
         settings, samples = self.settings, self.measured(sampled.samples)
         return SampleSummary(
@@ -295,7 +295,6 @@ class Question(ABC):
             sampling=self.sampling(sampled.looks),
             assume=settings.assume,
             method=MonteCarlo(seed=settings.seed, confidence=settings.confidence, horizon=self.horizon),
-            certain=certain,
             sign=self.sign,
             shares=self.shares,
             history=self.use,

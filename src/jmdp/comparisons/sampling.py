@@ -43,13 +43,12 @@ OUTCOMES = {
 # ------------------------------------------------------------------------------------------------ what samples say
 
 
-def examined(question: Question, sampled: SamplingState) -> LookResult | None:
+def examined(question: Question, sampled: SamplingState, summary: SampleSummary) -> LookResult | None:
     """Examine the samples of one measure; None if they are too few for a decision, or for seeing that nothing varies.
 
     The samples of alternatives whose gaps to the reference were all 0 so far are ties if they are many.
     """
     n, rule, active = len(sampled.samples), question.rule, sampled.active
-    summary = question.summary(sampled)
     if not summary.decisive(n) or n < 2:
         return None
     returns = summary.samples.of(*active).returns
@@ -61,7 +60,7 @@ def examined(question: Question, sampled: SamplingState) -> LookResult | None:
     return rule.examine(reference, active, *limits, tied=tied, leader=leader)
 
 
-def outcome_of(question: Question, sampled: SamplingState, look: LookResult | None) -> Outcome:
+def outcome_of(question: Question, sampled: SamplingState, summary: SampleSummary, look: LookResult | None) -> Outcome:
     """Outcome of one measure if sampling stops now; BUDGET_EXHAUSTED if it should go on."""
     settings, n = question.settings, len(sampled.samples)
     if question.certain(sampled.samples):
@@ -71,7 +70,8 @@ def outcome_of(question: Question, sampled: SamplingState, look: LookResult | No
         return Outcome.BUDGET_EXHAUSTED
     found = Outcome.SAMPLED if fixed else OUTCOMES[look.decision]
     if settings.precision is not None:
-        found = Outcome.PRECISE if _precise(question, sampled, look.reference) else Outcome.BUDGET_EXHAUSTED
+        precise = _precise(question, sampled, summary, look.reference)
+        found = Outcome.PRECISE if precise else Outcome.BUDGET_EXHAUSTED
     decided = found is not Outcome.BUDGET_EXHAUSTED
     stated = question.rule.margin is not None or settings.assume.return_range is not None
     if not stated and n >= _MANY and question.one_future(sampled.samples.complete, decided):
@@ -87,12 +87,12 @@ def _needed(question: Question, sampled: SamplingState, look: LookResult) -> tup
     )
 
 
-def _precise(question: Question, sampled: SamplingState, reference: int) -> bool:
+def _precise(question: Question, sampled: SamplingState, summary: SampleSummary, reference: int) -> bool:
     """Whether all mean gaps, or those to the baseline, are known to ± `precision`, or were the same in many samples."""
     settings = question.settings
     wide = 2 * (settings.precision or 0.0)
     many = len(sampled.samples) >= _MANY and settings.assume.return_range is None  # a range has an interval
-    summary, active = question.summary(sampled), sampled.active
+    active = sampled.active
     others = [i for i in active if i != reference] if question.rule.baseline is None else []
     for i in (reference, *others):  # most often those of the first are not known
         low, high = summary.gap_limits(i, active)
@@ -103,11 +103,13 @@ def _precise(question: Question, sampled: SamplingState, reference: int) -> bool
 
 def comparison_of(question: Question, sampled: SamplingState, interrupted: bool = False) -> Comparison:
     """Result of one measure from the samples so far."""
-    look = examined(question, sampled)
-    outcome = outcome_of(question, sampled, look)
+    summary = question.summary(sampled)
+    look = examined(question, sampled, summary)
+    outcome = outcome_of(question, sampled, summary, look)
     if interrupted and outcome is Outcome.BUDGET_EXHAUSTED:
         outcome = Outcome.INTERRUPTED
-    summary = question.summary(sampled, outcome is Outcome.DETERMINISTIC)
+    if outcome is Outcome.DETERMINISTIC:
+        summary = replace(summary, certain=True)
     names, best = question.labels.name, best_of(summary, look, outcome)
     survivors = sampled.active if look is None else look.survivors
     return question.result(
@@ -201,8 +203,9 @@ class Continuation:
 
 def _ended(question: Question, sampled: SamplingState) -> bool:
     """Whether every measure is decided."""
-    found = ((part, examined(part, sampled)) for part in question.parts(sampled.samples))
-    return all(outcome_of(part, sampled, look) is not Outcome.BUDGET_EXHAUSTED for part, look in found)
+    found = ((part, part.summary(sampled)) for part in question.parts(sampled.samples))
+    outcomes = (outcome_of(part, sampled, one, examined(part, sampled, one)) for part, one in found)
+    return Outcome.BUDGET_EXHAUSTED not in outcomes
 
 
 class Course:
@@ -252,10 +255,11 @@ class Course:
         if self.fresh and before < ENOUGH <= n:
             self.check()
         parts = question.parts(self.sampled.samples)
-        looks = [examined(part, self.sampled) for part in parts]
+        found = [(part, self.sampled, part.summary(self.sampled)) for part in parts]
+        looks = [examined(*given) for given in found]
         if not self._open or not self._decides(n):
             return looks
-        outcomes = [outcome_of(part, self.sampled, one) for part, one in zip(parts, looks, strict=True)]
+        outcomes = [outcome_of(*given, look) for given, look in zip(found, looks, strict=True)]
         if Outcome.BUDGET_EXHAUSTED not in outcomes:
             self.sampled = replace(self.sampled, decided=True)
         elif n == self.scheduled(before):

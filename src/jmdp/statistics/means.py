@@ -424,8 +424,9 @@ def shape_of(values: Floats) -> Shape:
     middle = _mean(values, lambda x: x - first)
 
     def about(x: Floats) -> Floats:
-        found = x - first  # of a constant exactly 0, whereas its mean may be rounded
-        return np.subtract(found, middle, out=found)
+        found: Floats = x - first  # of a constant exactly 0, whereas its mean may be rounded
+        found -= middle
+        return found
 
     variance = _mean(values, lambda x: np.square(about(x)))
     varies = variance > 0

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -27,6 +27,16 @@ from jmdp.statistics.pair_means import PairMeans
 from jmdp.statistics.planning import Gaps, fewest, needed
 from jmdp.statistics.sample_moments import mean_errors, sample_moments
 from jmdp.statistics.selection import Limits, Margin
+
+
+class _Gaps(NamedTuple):
+    """Mean gaps [A] between one alternative and some others, in units of the scale, and what is known of them."""
+
+    mean: Floats
+    errors: Floats  # [2, A], below and above
+    hidden: Floats  # errors by the horizon and by rounding
+    unvaried: Booleans  # gaps that were the same in all samples
+    varied: bool  # whether the returns of the one alternative varied
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,6 +61,7 @@ class SampleSummary:
     history: HistoryUse | None = None  # how a recorded history was used
     file_version: int | None = None  # 1: from a file of version 1, whose intervals were others
     _pairs: dict[tuple[int, int], Evaluation] = field(default_factory=dict, init=False, repr=False)
+    _gaps: dict[tuple[int, ...], _Gaps] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def evaluation(self) -> Evaluation:
@@ -143,7 +154,7 @@ class SampleSummary:
         """
         at = list(active).index(reference)
         if margin is None:
-            return self._signed(*self._gap_limits(self.samples.of(*active), at, seen=True))
+            return self._signed(*self._gap_limits(active, at, seen=True))
         low, high = np.zeros((2, len(active)))
         for i in set(range(len(active))) - {at}:
             excess = self.pair_means(active[i], reference).excess(margin)
@@ -152,11 +163,11 @@ class SampleSummary:
 
     def gap_limits(self, reference: int, active: Sequence[int]) -> tuple[Floats, Floats]:
         """Lower and upper limits of the mean advantage of the reference over each of the `active` alternatives."""
-        return self._signed(*self._gap_limits(self.samples.of(*active), list(active).index(reference)))
+        return self._signed(*self._gap_limits(active, list(active).index(reference)))
 
     def gap_interval(self, a: int, b: int) -> Interval:
         """Interval of the mean gap E[Z(a)] − E[Z(b)]."""
-        low, high = self._gap_limits(self.samples.of(a, b), 0)
+        low, high = self._gap_limits((a, b), 0)
         return Interval(float(low[1]), float(high[1]))
 
     def unvaried(self, reference: int, active: Sequence[int]) -> Booleans:
@@ -168,19 +179,14 @@ class SampleSummary:
     def _signed(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
         return (low, high) if self.sign > 0 else (-high, -low)
 
-    def _gap_limits(self, draws: Draws, at: int, seen: bool = False) -> tuple[Floats, Floats]:
-        """Limits of the mean gaps of the alternative in column `at` less each of the others."""
+    def _gap_limits(self, alternatives: Sequence[int], at: int, seen: bool = False) -> tuple[Floats, Floats]:
+        """Limits of the mean gaps of the alternative at position `at` less each of the others."""
+        draws, scale = self.samples.of(*alternatives), self.limits.scale
         if self.return_range is not None:
             return self.bounded(draws).gaps_of(at)
-        n, scale = len(draws.returns), self.limits.scale
-        gaps, rounding = scale.divide(draws.returns), scale.divide(self.limits.rounding)
-        varied = np.ptp(gaps[:, at]) > 2 * rounding
-        for i in sorted(range(gaps.shape[1]), key=at.__eq__):  # in place: samples may be many; the first one last
-            np.subtract(gaps[:, at], gaps[:, i], out=gaps[:, i])
-        mean, hidden = mean_of(gaps, self.strata), self._hidden(draws, at)
-        errors = np.array(self._rule(n).errors(gaps, 4 * rounding))
+        n, (mean, errors, hidden, unvaried, varied) = len(draws.returns), self._gaps_of(alternatives, at)
         if not self.certain:
-            unvaried = (np.ptp(gaps, axis=0) <= 4 * rounding) & (n > FEW)
+            errors, unvaried = errors.copy(), unvaried & (n > FEW)
             if seen and self.sampling.kind != "histories":
                 errors[:, unvaried & (np.abs(mean) > hidden) & varied] = 0.0
             if (loss := self.assume.largest_loss) is not None:
@@ -189,6 +195,20 @@ class SampleSummary:
         low, high = mean - errors[0] - hidden, mean + errors[1] + hidden
         low[at] = high[at] = 0.0
         return scale.restore(low), scale.restore(high)
+
+    def _gaps_of(self, alternatives: Sequence[int], at: int) -> _Gaps:
+        """Gaps of the alternative at position `at` less each of the others; a look asks for them several times."""
+        if (key := (*alternatives, at)) in self._gaps:
+            return self._gaps[key]
+        draws, scale = self.samples.of(*alternatives), self.limits.scale
+        gaps, rounding = scale.divide(draws.returns), scale.divide(self.limits.rounding)
+        varied = np.ptp(gaps[:, at]) > 2 * rounding
+        for i in sorted(range(gaps.shape[1]), key=at.__eq__):  # in place: samples may be many; the first one last
+            np.subtract(gaps[:, at], gaps[:, i], out=gaps[:, i])
+        mean, hidden = mean_of(gaps, self.strata), self._hidden(draws, at)
+        errors = np.array(self._rule(len(gaps)).errors(gaps, 4 * rounding))
+        self._gaps[key] = found = _Gaps(mean, errors, hidden, np.ptp(gaps, axis=0) <= 4 * rounding, bool(varied))
+        return found
 
     def _hidden(self, draws: Draws, at: int) -> Floats:
         """Errors of these gaps by the horizon and by rounding, in units of the scale."""

@@ -76,7 +76,7 @@ class Draws:
     def joined(cls, parts: Sequence[Draws], concatenate: Concatenate = np.concatenate) -> Draws:
         """Concatenate draws along the sample axis."""
         returns, ends, gains, largest, steps, shared, drew = zip(*map(_PARTS, parts), strict=True)
-        arrays = map(concatenate, (returns, ends, gains))
+        arrays = concatenate(returns), concatenate(ends), concatenate(gains)
         return cls(*arrays, max(largest), sum(steps), sum(shared), any(drew))
 
 

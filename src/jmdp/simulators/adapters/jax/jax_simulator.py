@@ -207,6 +207,7 @@ class JaxSimulator(Simulator):
         self._observation = jax.jit(self._observe)
         self._table = jax.jit(jax.vmap(jax.vmap(self._checked_step, (None, None, 0)), (0, None, None)))
         self._dtypes: dict[Any, tuple[Any, ...]] = {}
+        self._counts: dict[Any, tuple[bool, ...]] = {}  # by structure of states
         self.checked: dict[Any, bool] = {}  # by kind of state, once a traced step was checked: whether it calls Python
         self._traced: tuple[Actor, Any, Any] | None = None  # last actor and state, and the policy to compile
         self._programs: list[tuple[Any, Any, CompiledRollouts]] = []
@@ -220,6 +221,7 @@ class JaxSimulator(Simulator):
             "_table",
             "_checked_step",
             "_dtypes",
+            "_counts",
             "checked",
             "_traced",
             "_programs",
@@ -297,7 +299,7 @@ class JaxSimulator(Simulator):
             self._checked_step,
             self._observe,
             _no_policy,
-            tuple(path is not None for path, _ in self._leaves(example)),
+            self._compared(example),
             self.actions.size,
             len(traced),
             plan.coupling,
@@ -386,6 +388,13 @@ class JaxSimulator(Simulator):
             )
         return found
 
+    def _compared(self, state: Any) -> tuple[bool, ...]:
+        """For each leaf, whether it is used to compare states."""
+        tree = jax.tree.structure(state)
+        if tree not in self._counts:
+            self._counts[tree] = tuple(path is not None for path, _ in self._leaves(state))
+        return self._counts[tree]
+
     def _indices(self, actions: Sequence[Label] | None) -> npt.NDArray[np.int32]:
         if actions is None:
             return np.arange(self.actions.size, dtype=np.int32)
@@ -402,7 +411,7 @@ class JaxSimulator(Simulator):
         self, state: Any, branches: int, function: Any, parametric: bool, parameters: Any, coupling: Coupling
     ) -> CompiledRollouts:
         """Compiled rollouts, from a small cache."""
-        counts = tuple(path is not None for path, _ in self._leaves(state))
+        counts = self._compared(state)
         most = self._most_branches(branches)
         lanes = lanes_at_once(state, most, self.lanes)
         key = (most, parametric, type(coupling), coupling, counts, lanes)

@@ -100,7 +100,7 @@ class CompiledRollouts:
         self._advance = _on_all(mesh, lockstep.advance, given, (by_lane, ChunkTotals(*totals)), donated=0)
         self._threads = cores() if mesh.size == 1 and jax.default_backend() == "cpu" else 1
         self._compiled = False
-        self._last: tuple[list[Any], _BlockTotals] | None = None
+        self._last: tuple[list[Any], _Block, _BlockTotals] | None = None
 
     def draws(
         self, start: Any, parameters: Any, actions: npt.NDArray[np.int32], branches: Sequence[int], request: Request
@@ -108,22 +108,29 @@ class CompiledRollouts:
         """Draw the requested samples of branches with these first actions and numbers."""
         discount, horizon, seed, first, count = vars(request).values()
         devices, samples = self._by_lane.num_devices, self.lanes // len(actions)
-        asked = [discount, horizon, seed, *actions.tolist(), *branches, *jax.tree.leaves((start, parameters))]
+        leaves, tree = jax.tree.flatten((start, parameters))
+        asked = [tree, discount, horizon, seed, *actions.tolist(), *branches, *leaves]
+        last = self._last  # for callers that draw few samples at a time
+        if last is not None and not (len(last[0]) == len(asked) and all(map(_is_same, last[0], asked))):
+            last = None
 
         @cache  # the samples may be in the previous block
         def block() -> _Block:
+            if last is not None:
+                return last[1]
             state, given = jax.device_put((start, parameters), self._everywhere)
             seats = jax.device_put(_seats(self.lanes, devices, actions, branches), self._by_lane)
             words = np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32)
             return _Block(state, given, seats, words, np.float64(discount) ** np.arange(horizon))
 
         def part(begin: int) -> Draws:
-            totals = self._known(asked, begin)
-            if totals is None:
+            if last is not None and last[2].begin == begin:
+                totals = last[2]
+            else:
                 totals = _BlockTotals(devices, self.lanes, actions, begin)
                 self._simulate(block(), totals)
                 if begin + samples * devices >= first + count:
-                    self._last = asked, totals
+                    self._last = asked, block(), totals
             return totals.draws(self.lockstep.actions, slice(max(first - begin, 0), first + count - begin))
 
         begins = range(first - first % samples, first + count, samples * devices)
@@ -142,14 +149,6 @@ class CompiledRollouts:
             yield from pool.map(part, begins)
         finally:
             pool.shutdown(cancel_futures=True)  # after an error or an interrupt
-
-    def _known(self, asked: list[Any], begin: int) -> _BlockTotals | None:
-        """Return the previous block if it is the requested one, for callers that draw few samples at a time."""
-        if self._last is None or self._last[1].begin != begin:
-            return None
-        before, known = self._last
-        same = len(before) == len(asked) and all(map(_is_same, before, asked))
-        return known if same else None
 
     def _simulate(self, block: _Block, totals: _BlockTotals) -> None:
         """Simulate all samples of a block."""
@@ -244,7 +243,8 @@ def _seats(lanes: int, devices: int, actions: npt.NDArray[np.int32], branches: S
 
 
 def _is_same(one: Any, other: Any) -> bool:
-    return one is other or (isinstance(one, (int, float)) and isinstance(other, (int, float)) and one == other)
+    plain = int, float, jax.tree_util.PyTreeDef
+    return one is other or (isinstance(one, plain) and isinstance(other, plain) and one == other)
 
 
 def _on_all(
