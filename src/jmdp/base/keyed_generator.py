@@ -8,8 +8,11 @@ So the key is written directly to the memory of the bit generator. The layout of
 from __future__ import annotations
 
 import ctypes
+import struct
 import sys
 import threading
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,8 +23,11 @@ from jmdp.errors import SimulatorError
 _SIZE = 96
 """Bytes of a Philox state from its buffer position on: position, buffer, half word, key, counter."""
 
-_HEAD, _TAIL = (4).to_bytes(48, "little"), bytes(32)
-"""The same bytes before and after the key, before the first draw: the buffer is used up, the counter is 0."""
+_HEAD, _UNUSED = (4).to_bytes(48, "little"), bytes(32)
+"""The bytes before the key and those after it, before the first draw: the buffer is used up, the counter is 0."""
+
+_WRITE = struct.Struct("48s48s").pack_into
+"""Writes two parts of a state, each filled up with zeros: `_HEAD`, and a key with the counter."""
 
 
 class _KeySeed(ISpawnableSeedSequence):
@@ -57,32 +63,37 @@ def philox(words: bytes) -> np.random.Philox:
 class KeyedGenerator(np.random.Generator):
     """A Philox generator that can be reset to another key."""
 
+    restart: Callable[[bytes], object]
+    """Reset to this key of 16 bytes, before the first draw. It is called in each step, so it calls no Python code."""
+
     def __init__(self, bit_generator: np.random.BitGenerator) -> None:
         super().__init__(bit_generator)
-        self._memory: memoryview | None = _memory(bit_generator) if _LAYOUT_KNOWN else None
+        self._counter: memoryview | None = None
+        if _LAYOUT_KNOWN:
+            memory = _memory(bit_generator)
+            self.restart, self._counter = partial(_WRITE, memory, 0, _HEAD), memory[64:]
+        else:
+            self.restart = partial(_set_state, bit_generator)
 
     @classmethod
     def of(cls, words: bytes) -> KeyedGenerator:
         """Return a new generator with this key of 16 bytes."""
         return cls(philox(words))
 
-    def restart(self, words: bytes) -> None:
-        """Reset to this key of 16 bytes, before the first draw."""
-        if self._memory is None:
-            self.bit_generator.state = _state(words)
-        else:
-            self._memory[:] = _HEAD + words + _TAIL
-
     @property
     def moved(self) -> bool:
         """True if a number was drawn since the last restart."""
-        if self._memory is None:
+        if self._counter is None:
             state: Any = self.bit_generator.state
             return bool(state["state"]["counter"].any())
-        return self._memory[64] != 0 or self._memory[65:] != _TAIL[1:]
+        return self._counter != _UNUSED
 
     def __reduce__(self) -> tuple[type[KeyedGenerator], tuple[np.random.BitGenerator]]:  # type: ignore[override]
         return type(self), (self.bit_generator,)
+
+
+def _set_state(bit_generator: np.random.BitGenerator, words: bytes) -> None:
+    bit_generator.state = _state(words)
 
 
 def _state(words: bytes) -> dict[str, Any]:
@@ -110,7 +121,7 @@ def _layout_is_known() -> bool:
     if sys.byteorder != "little" or (pointers[0], pointers[1]) != (start + 64, start + 48):
         return False  # counter and key are elsewhere
     rng.random(), rng.integers(9, dtype=np.uint32)  # leaves a used buffer and a half word
-    _memory(bits)[:] = _HEAD + words + _TAIL
+    _WRITE(_memory(bits), 0, _HEAD, words)
     return _flat(bits.state) == _flat(_state(words))
 
 
