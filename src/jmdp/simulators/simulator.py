@@ -310,7 +310,7 @@ def finite_reward(reward: Any, action: Any, t: int) -> float:
 
 def plain_reward(reward: Any) -> float:
     """Reward as a float, which may be infinite or nan; raise if it is not a number."""
-    earned = _earned(reward)
+    earned = float(reward) if type(reward) is int and -_EXACT < reward < _EXACT else _earned(reward)
     if earned is None:
         raise SimulatorError(f"A step returned the reward {short(reward)}. Return a finite number.")
     return earned
@@ -329,6 +329,9 @@ def _earned(reward: Any) -> float | None:
     except (TypeError, ValueError, RuntimeError):  # RuntimeError: a torch tensor of several numbers
         return None
 
+
+_EXACT = 1 << 53
+"""Integers below are floats too."""
 
 _NUMBERS = frozenset({float, int, bool, np.float64, np.float32})
 

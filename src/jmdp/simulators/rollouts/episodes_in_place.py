@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -98,9 +100,8 @@ class EpisodesInPlace:
 
     def _step_shocks(self, runner: _Runner) -> Iterator[Shock]:
         """Shocks of all steps of an episode."""
-        common = runner.common
-        for t in range(self._plan.horizon):
-            yield common[t] if t < len(common) else self._step_shock(runner, t)
+        known = tuple(runner.common)
+        return chain(known, map(partial(self._step_shock, runner), range(len(known), self._plan.horizon)))
 
     def _step_shock(self, runner: _Runner, t: int) -> Shock:
         """Shock of the next step of an episode, step t; one object for all episodes of a sample that share it."""

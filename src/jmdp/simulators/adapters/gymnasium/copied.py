@@ -110,23 +110,6 @@ class CopyRecipe:
         return made
 
 
-def holds_generator_once(chain: list[Any]) -> bool:
-    """True if np_random can only be in ``_np_random``, because all other attributes are plain or constant."""
-    for layer in chain:
-        for name, value in vars(layer).items():
-            kind = type(value)
-            if kind in _PLAIN or name in _NO_OTHER_GENERATOR or (kind is np.ndarray and not value.dtype.hasobject):
-                continue
-            if is_plain(value) or _copier(value) is not None:
-                continue
-            if value is not transition_table(vars(layer)):
-                return False
-    return True
-
-
-_NO_OTHER_GENERATOR = frozenset({*CONSTANT, "_np_random", "env"})
-
-
 _COPIED_BY_ATTRIBUTES: dict[type, bool] = {}
 
 

@@ -21,10 +21,12 @@ from __future__ import annotations
 
 import copy
 import random
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -302,10 +304,8 @@ def _simple_spaces() -> tuple[type, ...]:
 
 def spaces_of(chain: Sequence[Any]) -> list[Any]:
     """Spaces of all layers."""
-    found = []
-    for attributes in map(vars, chain):
-        found += [attributes[name] for name in _SORTED_SPACES if attributes.get(name) is not None]
-    return found
+    values = [attributes.get(name) for attributes in map(vars, chain) for name in _SORTED_SPACES]
+    return [space for space in values if space is not None]
 
 
 _SORTED_SPACES = sorted(SPACES)
@@ -355,6 +355,18 @@ def _uncopyable_part(env: Any) -> str | None:
             except Exception as error:  # copying may raise anything
                 return f"its attribute {name} is a {type(value).__name__} ({error})"
     return None
+
+
+def held_once(core: Any) -> bool:
+    """True if only ``core._np_random`` refers to this generator, so that an environment need not be searched for it."""
+    return _references(core) == _HELD_ONCE
+
+
+def _references(core: Any) -> int:
+    return sys.getrefcount(core._np_random)
+
+
+_HELD_ONCE = _references(SimpleNamespace(_np_random=object()))
 
 
 def replace_generator(env: Any, old: np.random.Generator, new: np.random.Generator) -> None:

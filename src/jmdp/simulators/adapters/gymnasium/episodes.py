@@ -10,13 +10,12 @@ from typing import Any
 from jmdp.base.keyed_generator import KeyedGenerator
 from jmdp.base.luck import Shock
 from jmdp.errors import SimulatorError
-from jmdp.simulators.adapters.gymnasium.copied import holds_generator_once
 from jmdp.simulators.adapters.gymnasium.cores import SharedTable, transition_table
 from jmdp.simulators.adapters.gymnasium.env_operations import (
     StandardWrappers,
     duplicate,
+    held_once,
     layers,
-    limited,
     replace_generator,
     seed_spaces,
     seeded_reset,
@@ -73,9 +72,10 @@ class LiveEnvs:
         spaces = spaces_of(live.chain)
         if any(map(operator.is_not, spaces, before)):
             seed_spaces(spaces, seed)  # the reset made new ones
+        live.once = held_once(live.core)  # before it is held here
         own = live.core.np_random
-        live.once = holds_generator_once(live.chain)
-        live.exchange(own, self.generator)
+        if own is not self.generator:
+            live.exchange(own, self.generator)
         live.go, live.limit = self._wrappers.stepper(live.chain)
         return live, observation
 
@@ -85,7 +85,7 @@ class LiveEnvs:
         try:
             live.exchange(self.generator, logged)
             with self._global_generators(shock):
-                return limited(live.limit, live.go(action))
+                return live.go(action)
         finally:
             live.exchange(logged, self.generator)
 
@@ -137,45 +137,49 @@ class LiveEpisode(Episode):
 
     def play(self, choose: Callable[[Any], Any], shocks: Iterable[Shock], rewards: list[float]) -> bool:
         """`Episode.play` in one loop, because many environments take no longer for a step than some calls."""
-        live, envs, encode, over = self._env, self._envs, self._code, False
+        live, envs, encode, seen, over, shock = self._env, self._envs, self._code, self._seen, False, None
         assert live is not None
         generator, core, go, limit, plain = envs.generator, live.core, live.go, live.limit, envs.plain
+        restart, truncated_at, before = generator.restart, self._truncated_at, self._steps - len(rewards)
         for shock in shocks:
-            action = choose(self._seen)
+            action = choose(seen)
             code = encode(action)
-            generator.restart(shock.words)
             if core._np_random is not generator:
                 core.np_random = generator
             try:
                 if plain and type(shock) is Shock:
+                    restart(shock.peek())  # its use is noted at the end
                     result = go(code)
-                    if limit is not None:
-                        result = limited(limit, result)
                 else:
                     result = envs.step_logged(live, code, shock)
             except Exception as error:  # an environment may raise anything after its end
-                if not self._truncated_at:
+                if not truncated_at:
                     raise
                 raise SimulatorError(
-                    f"The environment signalled truncated at step {self._truncated_at}, and its step() then raised "
+                    f"The environment signalled truncated at step {truncated_at}, and its step() then raised "
                     f"{type(error).__name__}: {error}. Use discount=1.0, which ends episodes there, "
-                    f"GymnasiumSimulator(env, truncated_ends=True), or horizon ≤ {self._truncated_at}."
+                    f"GymnasiumSimulator(env, truncated_ends=True), or horizon ≤ {truncated_at}."
                 ) from error
             try:
-                self._seen, reward, terminated, truncated, _ = result
+                seen, reward, terminated, truncated, _ = result
                 if type(reward) is not float:
                     reward = plain_reward(reward)
             except (TypeError, ValueError) as error:
                 raise wrong_result(result) from error
-            self._steps += 1
-            if truncated and not self._truncated_at:
-                self._truncated_at = self._steps
+            if limit is not None:
+                limit._elapsed_steps += 1
+                truncated = truncated or limit._elapsed_steps >= limit._max_episode_steps
             if reward - reward != 0:
-                reward = finite_reward(reward, action, self._steps - 1)
+                reward = finite_reward(reward, action, before + len(rewards))
             rewards.append(reward)
+            if truncated and not truncated_at:
+                truncated_at = before + len(rewards)
             if terminated or (truncated and self._truncated_ends):
                 over = True
                 break
+        if shock is not None:
+            shock.note_use()
+        self._seen, self._steps, self._truncated_at = seen, before + len(rewards), truncated_at
         return over
 
     def frame(self) -> Any:
