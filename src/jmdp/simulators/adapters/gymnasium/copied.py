@@ -29,7 +29,6 @@ from jmdp.simulators.adapters.gymnasium.env_operations import (
     limited,
     seeded_reset,
     uncopyable,
-    untouched_global_generators,
 )
 from jmdp.simulators.digests import digest_of
 
@@ -183,7 +182,6 @@ class CopiedEnvs(EnvSnapshots):
 
     def __init__(self, env: Any, global_generators: Callable[[Shock], Any], table: SharedTable) -> None:
         self._global_generators = global_generators
-        self._shock: Shock | None = None  # shock to which the generator is set, if nothing was drawn since
         self.generator: KeyedGenerator = KeyedGenerator.of(bytes(16))
         self._wrappers = StandardWrappers(layers(env))
         self._table, self._was_reset = table, False
@@ -256,7 +254,6 @@ class CopiedEnvs(EnvSnapshots):
 
     def reset(self, seed: int, options: dict[str, Any] | None) -> tuple[Any, Any]:
         """Reset a copy."""
-        self._shock = None
         chain = self._copy(self._pristine.chain, self.generator, self._pristine).chain
         observation = seeded_reset(chain, seed, options, self._global_generators)
         if self._table.sharing and not self._was_reset:
@@ -267,7 +264,7 @@ class CopiedEnvs(EnvSnapshots):
 
     def step(self, snapshot: Snapshot, action: Any, shock: Shock, *, use_up: bool) -> tuple[Any, tuple[Any, ...]]:
         """Step in a copy or, with `use_up`, in place."""
-        copied, generator, self._shock = snapshot.saved, self.generator, None
+        copied, generator = snapshot.saved, self.generator
         if type(shock) is not Shock:  # it may replace the generator
             return self._step_with(shock.restart(generator), copied, action, shock, use_up)
         generator.restart(shock.peek())
@@ -285,23 +282,6 @@ class CopiedEnvs(EnvSnapshots):
             copied.recipe = None
         with self._global_generators(shock):
             return copied, limited(copied.limit, copied.go(action))
-
-    def advance(self, copied: Any, action: Any, shock: Shock) -> tuple[Any, ...] | None:
-        """Result of a step in place; None if only `step` can take it."""
-        generator = self.generator
-        if self._global_generators is not untouched_global_generators or copied.core._np_random is not generator:
-            return None
-        if shock is not self._shock:  # otherwise the generator is as it was left, before its first draw
-            generator.restart(shock.peek())
-            self._shock = shock
-        copied.recipe = None
-        result: tuple[Any, ...] = copied.go(action)
-        if copied.limit is not None:
-            result = limited(copied.limit, result)
-        if generator.moved or copied.core._np_random is not generator:
-            shock.note_use()
-            self._shock = None
-        return result
 
     def digest(self, saved: Any) -> bytes:
         """Digest of all attributes that affect future steps."""

@@ -6,8 +6,9 @@ import copy
 import pickle
 import zlib
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
+from jmdp.base.keyed_generator import KeyedGenerator
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
 from jmdp.base.settings import boolean_value, function, short, whole_number
@@ -33,7 +34,7 @@ from jmdp.simulators.adapters.gymnasium.saved import ReplayedEnvs, SavedEnvs
 from jmdp.simulators.checking.visits import quick_check
 from jmdp.simulators.digests import digest_of
 from jmdp.simulators.object_graph import generators_in
-from jmdp.simulators.simulator import Episode, Outcomes, Simulator, Step, is_over, outcomes_of, plain_reward
+from jmdp.simulators.simulator import Episode, Outcomes, Simulator, Step, is_over, plain_reward
 
 T = TypeVar("T")
 
@@ -146,28 +147,49 @@ class GymnasiumSimulator(Simulator):
         return self._step(state, action, shock, use_up=True)
 
     def advance_all(self, states: Sequence[Snapshot], actions: Sequence[Any], shocks: Sequence[Shock]) -> Outcomes:
-        """`advance` from each of these states."""
-        snapshots, code, ends, outcomes = self._snapshots, self._code, self._truncated_ends, []
-        if type(self).advance is not GymnasiumSimulator.advance or not isinstance(snapshots, CopiedEnvs):
+        """`advance` from each of these states, in one loop, because many environments take as long as some calls."""
+        snapshots, encode, ends = self._snapshots, self._code, self._truncated_ends
+        own = type(self).advance is GymnasiumSimulator.advance and isinstance(snapshots, CopiedEnvs)
+        if not own or self._globals_in_step is not untouched_global_generators:
             return super().advance_all(states, actions, shocks)
+        generator = cast(KeyedGenerator, snapshots.generator)
+        rewards, after, over = list[float](), list[Snapshot](), list[Any]()
+        restart, ready = generator.restart, None  # shock to which the generator is set, if nothing was drawn since
         for state, action, shock in zip(states, actions, shocks, strict=True):
-            result = None
-            if state.truncated_at is None and not state.used_up:
-                result = snapshots.advance(state.saved, code(action), shock)
-            if result is None:
-                outcomes.append(self.advance(state, action, shock))
+            copied, core = state.saved, state.saved.core
+            if state.used_up or state.truncated_at is not None or core._np_random is not generator:
+                reward, following, terminated = self.advance(state, action, shock)
+                rewards.append(reward)
+                after.append(following)
+                over.append(terminated)
+                ready = None
                 continue
+            code = encode(action)
+            if shock is not ready:
+                restart(shock._words or shock.peek())
+                ready = shock
+            copied.recipe = None
+            result = copied.go(code)
+            usage = shock.usage
+            if usage is None or usage.used:
+                ready = None  # it is not known whether a number was drawn
+            elif generator.moved or core._np_random is not generator:
+                usage.used, ready = True, None
             try:
                 observation, reward, terminated, truncated, _ = result
                 if type(reward) is not float:
                     reward = plain_reward(reward)
             except (TypeError, ValueError) as error:
                 raise wrong_result(result) from error
-            state.used_up = True
-            steps = state.steps + 1
-            after = Snapshot(state.saved, observation, steps, steps if truncated else None)
-            outcomes.append(Step(reward, after, terminated or (truncated and ends)))
-        return outcomes_of(self, outcomes)
+            limit = copied.limit
+            if limit is not None:
+                limit._elapsed_steps += 1
+                truncated = truncated or limit._elapsed_steps >= limit._max_episode_steps
+            state.used_up, steps = True, state.steps + 1
+            rewards.append(reward)
+            after.append(Snapshot(copied, observation, steps, steps if truncated else None))
+            over.append(terminated or (truncated and ends))
+        return rewards, after, over
 
     def _step(self, state: Snapshot, action: Any, shock: Shock, *, use_up: bool) -> Step:
         if type(state) is not Snapshot or state.used_up:
