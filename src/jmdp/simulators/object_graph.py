@@ -88,12 +88,14 @@ def _base(kind: type) -> type:
     return next((base for base, kinds in _BASES.items() if issubclass(kind, kinds)), object)
 
 
-def walk(thing: Any, parts: Callable[[Any], Parts] = parts_of) -> Iterator[tuple[Path, Any, Any, bool]]:
+def walk(
+    thing: Any, parts: Callable[[Any], Parts] = parts_of, known: Iterable[Any] = ()
+) -> Iterator[tuple[Path, Any, Any, bool]]:
     """All references within an object, nearest first: path, part, its owner, and whether the part was not seen before.
 
-    Each object is entered once. `parts` may return fewer parts than `parts_of`, or others.
+    Each object is entered once, those in `known` never. `parts` may return fewer parts than `parts_of`, or others.
     """
-    seen = {id(thing)}
+    seen = {id(thing), *map(id, known)}
     todo: list[tuple[Path, Any]] = [((), thing)]  # keeps parts alive, so that their ids are not reused
     for path, owner in todo:
         for hop, part in parts(owner):
@@ -145,10 +147,13 @@ _GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
 _MODULES: Any = {np.random: np.random.random_sample.__self__, random: random.random.__self__}  # type: ignore[attr-defined]
 
 
-def generators_in(value: object, name: str) -> dict[str, Any]:
-    """Random number generators found in an object, by location. The modules np.random and random are global ones."""
+def generators_in(value: object, name: str, known: Iterable[Any] = ()) -> dict[str, Any]:
+    """Random number generators found in an object, by location. The modules np.random and random are global ones.
+
+    Objects in `known` have none.
+    """
     found: dict[str, Any] = {name: value} if isinstance(value, _GENERATORS) else {}
-    for path, part, _, _ in walk(value, _parts_and_closures):
+    for path, part, _, _ in walk(value, _parts_and_closures, known):
         part = _MODULES.get(part, part) if isinstance(part, types.ModuleType) else part
         if isinstance(part, _GENERATORS):
             where = name_of(path, name)

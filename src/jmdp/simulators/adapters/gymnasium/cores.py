@@ -10,6 +10,7 @@ import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
@@ -75,6 +76,19 @@ def transition_table(attributes: Mapping[str, Any]) -> dict[Any, Any] | None:
     row = next(iter(rows.values()), None) if isinstance(rows, dict) else None
     known = isinstance(row, list) and all(isinstance(entry, tuple) and len(entry) == 4 for entry in row)
     return table if known else None
+
+
+def is_plain_table(table: dict[Any, Any]) -> bool:
+    """Whether this is a table P of numbers, texts and None alone, without objects that could refer to others."""
+    level: list[Any] = [table]
+    for kind in (dict, dict, list, tuple):
+        if set(map(type, level)) != {kind} or (kind is dict and not _ENTRIES.issuperset(map(type, chain(*level)))):
+            return False
+        level = list(chain.from_iterable(map(dict.values, level) if kind is dict else level))
+    return _ENTRIES.issuperset(map(type, level))
+
+
+_ENTRIES = frozenset({bool, int, float, str, type(None), np.bool_, np.int32, np.int64, np.float32, np.float64})
 
 
 class SharedTable:

@@ -15,7 +15,15 @@ from jmdp.base.settings import boolean_value, function, short, whole_number
 from jmdp.distribute.pickling import unpickled_with
 from jmdp.errors import SettingsError, SimulatorError, UnavailableError
 from jmdp.simulators.adapters.gymnasium.copied import CopiedEnvs
-from jmdp.simulators.adapters.gymnasium.cores import AtariCore, Core, MuJoCoCore, SharedTable, UserCore
+from jmdp.simulators.adapters.gymnasium.cores import (
+    AtariCore,
+    Core,
+    MuJoCoCore,
+    SharedTable,
+    UserCore,
+    is_plain_table,
+    transition_table,
+)
 from jmdp.simulators.adapters.gymnasium.env_operations import (
     EnvSnapshots,
     Snapshot,
@@ -287,8 +295,10 @@ class GymnasiumSimulator(Simulator):
         """Random generators in the environment and its spaces, other than np_random."""
         refuse_unusable(state)
         env = self._snapshots.inspectable(state.saved)
-        known = [self._snapshots.generator, getattr(getattr(env, "unwrapped", None), "_np_random", None)]
-        found = generators_in(env, "env").items()
+        core = getattr(env, "unwrapped", None)
+        known = [self._snapshots.generator, getattr(core, "_np_random", None)]
+        table = transition_table(getattr(core, "__dict__", {}))
+        found = generators_in(env, "env", [table] if table and is_plain_table(table) else ()).items()
         return {name: generator for name, generator in found if not any(generator is x for x in known)}
 
     def pack(self, state: Snapshot) -> bytes:
