@@ -15,17 +15,21 @@ import numpy as np
 
 from jmdp.base.luck import Shock
 from jmdp.errors import SimulatorError
-from jmdp.simulators.adapters.gymnasium.cores import CONSTANT, Core, UserCore, not_state, not_state_of
+from jmdp.simulators.adapters.gymnasium.cores import CONSTANT, SPACES, Core, UserCore, not_state, not_state_of
 from jmdp.simulators.adapters.gymnasium.env_operations import (
     EnvSnapshots,
     Snapshot,
+    StandardWrappers,
     dead_reference,
     duplicate,
+    held_once,
     layers,
+    limited,
     replace_generator,
     seed_spaces,
     seeded_reset,
     spaces_of,
+    untouched_global_generators,
     was_reset,
 )
 from jmdp.simulators.digests import digest_of
@@ -212,10 +216,11 @@ class ReplayedEnvs(EnvSnapshots):
         except SimulatorError as error:  # raised when a state is needed: whole episodes need none
             self._error = error
         self.generator = Shock(bytes(16)).generator()
-        self._running: list[tuple[Any, Callable[[], object]]] = []  # environments, and the history each is at
+        self._wrappers = StandardWrappers(layers(env))
+        self._running: dict[int, tuple[_Running, Callable[[], object]]] = {}  # by id of the history that each is at
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_running": []}
+        return {**vars(self), "_running": {}}
 
     def save(self, env: Any) -> Any:
         """Unsupported: the history before the simulator was made is unknown."""
@@ -227,50 +232,62 @@ class ReplayedEnvs(EnvSnapshots):
     def reset(self, seed: int, options: dict[str, Any] | None) -> tuple[Any, Any]:
         """Start a new episode, whose history is the reset."""
         history = History(None, (seed, options))
-        env, observation = self._reset_env(seed, options)
-        self._store_running(env, history)
+        running, observation = self._reset_env(seed, options)
+        self._store_running(running, history)
         return history, kept(observation)
 
     def step(self, snapshot: Snapshot, action: Any, shock: Shock, *, use_up: bool) -> tuple[Any, tuple[Any, ...]]:
         """Replay the snapshot if necessary, step, and append the step to the history."""
         history = snapshot.saved
-        env = self._env_at(history)
+        running = self._running_at(history)
         after = History(history, (kept(action), shock))
-        result = self._step_env(env, action, shock)
-        self._store_running(env, after)
+        result = self._step_env(running, action, shock)
+        self._store_running(running, after)
         return after, (kept(result[0]), *result[1:])
 
-    def _env_at(self, history: History) -> Any:
-        for i, (env, at) in enumerate(self._running):
-            if at() is history:
-                del self._running[i]
-                return env
+    def _running_at(self, history: History) -> _Running:
+        running, at = self._running.pop(id(history), (None, dead_reference))
+        if running is not None and at() is history:
+            return running
         path = history.path()
-        env, _ = self._reset_env(*path[0])
+        running, _ = self._reset_env(*path[0])
         for action, shock in path[1:]:
-            self._step_env(env, action, shock)
-        return env
+            self._step_env(running, action, shock)
+        return running
 
-    def _reset_env(self, seed: int, options: dict[str, Any] | None) -> tuple[Any, Any]:
+    def _reset_env(self, seed: int, options: dict[str, Any] | None) -> tuple[_Running, Any]:
         if self._error is not None:
             raise self._error
-        env = duplicate(self._pristine)
+        pristine = layers(self._pristine)
+        named = (vars(layer).get(name) for layer in pristine for name in CONSTANT if name not in SPACES)
+        env = duplicate(self._pristine, {id(value): value for value in named if value is not None})
         chain = layers(env)
         observation = seeded_reset(chain, seed, options, self._global_generators)
         seed_spaces(spaces_of(chain), seed)  # because a reset may make new ones
-        replace_generator(env, env.unwrapped.np_random, self.generator)
-        return env, observation
+        if not held_once(chain[-1]):
+            replace_generator(env, chain[-1].np_random, self.generator)
+        chain[-1].np_random = self.generator
+        for layer in pristine:
+            if "checked_reset" in vars(layer):
+                layer.checked_reset = True  # `PassiveEnvChecker` checks once
+        return _Running(chain, *self._wrappers.stepper(chain)), observation
 
-    def _step_env(self, env: Any, action: Any, shock: Shock) -> tuple[Any, ...]:
-        env.unwrapped.np_random = shock.restart(self.generator)
+    def _step_env(self, running: _Running, action: Any, shock: Shock) -> tuple[Any, ...]:
+        generator, core = shock.restart(self.generator), running.core
+        if core._np_random is not generator:
+            core.np_random = generator
+        if self._global_generators is untouched_global_generators:
+            return limited(running.limit, running.go(action))
         with self._global_generators(shock):
-            result: tuple[Any, ...] = env.step(action)
-        return result
+            return limited(running.limit, running.go(action))
 
-    def _store_running(self, env: Any, history: History) -> None:
-        """Keep an environment at this history; drop those of deleted snapshots, and the oldest beyond the limit."""
-        self._running = [(other, at) for other, at in self._running if at() is not None]
-        self._running = [*self._running[1 - self._max_running :], (env, weakref.ref(history))]
+    def _store_running(self, running: _Running, history: History) -> None:
+        """Keep an environment at this history. Of too many, drop those of deleted snapshots and the oldest."""
+        self._running.pop(id(history), None)  # of a deleted one, which had the same id
+        self._running[id(history)] = running, weakref.ref(history)
+        if len(self._running) > self._max_running:
+            used = [(key, one) for key, one in self._running.items() if one[1]() is not None]
+            self._running = dict(used[-self._max_running :])
 
     def digest(self, saved: Any) -> bytes:
         """Digest of the history, so states with different histories count as different."""
@@ -282,9 +299,18 @@ class ReplayedEnvs(EnvSnapshots):
 
     def digest_argument(self, saved: Any) -> Any:
         """Return an environment replayed to this state."""
-        env = self._env_at(saved)
-        self._store_running(env, saved)
-        return env
+        running = self._running_at(saved)
+        self._store_running(running, saved)
+        return running.env
+
+
+class _Running:
+    """An environment that is kept running, and its step."""
+
+    __slots__ = ("core", "env", "go", "limit")
+
+    def __init__(self, chain: list[Any], go: Callable[[Any], Any], limit: Any) -> None:
+        self.env, self.core, self.go, self.limit = chain[0], chain[-1], go, limit
 
 
 class History:
