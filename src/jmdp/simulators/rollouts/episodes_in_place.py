@@ -47,7 +47,7 @@ class EpisodesInPlace:
         self._steps = 0
         self._places_matter = plan.by_digest
         self._one_shock = plan.one_shock
-        self._sample: tuple[int, Shock, list[Shock]] = (-1, Shock(bytes(16)), [])  # row, root, shocks of steps
+        self._row, self._root, self._start, self._common = -1, Shock(bytes(16)), Shock(bytes(16)), list[Shock]()
 
     def run(self) -> EpisodeDraws:
         """Simulate all episodes."""
@@ -73,15 +73,17 @@ class EpisodesInPlace:
 
     def _begin(self, row: int, branch: int) -> _Runner:
         plan, number = self._plan, self._plan.branches[branch]
-        shock = plan.start_shock(plan.start_root(self._first + row), number)
-        if self._starts[row, branch] < 0:
-            self._starts[row, branch] = plan.starts.number(shock)
-        state = plan.starts.states[self._starts[row, branch]] if plan.starts.given else None
+        if self._row != row or plan.separate_starts:
+            self._start = plan.start_shock(plan.start_root(self._first + row), number)
+        if self._row != row:
+            self._row, self._root, self._common = row, plan.root(self._first + row, self._usage), []
+        shock, start = self._start, int(self._starts[row, branch])
+        if start < 0:
+            start = self._starts[row, branch] = plan.starts.number(shock)
+        state = plan.starts.states[start] if plan.starts.given else None
         episode = self._simulator.episode(shock, state, truncated_ends=plan.discount == 1, digests=self._places_matter)
-        if self._sample[0] != row:
-            self._sample = row, plan.root(self._first + row, self._usage), []
-        _, root, common = self._sample
-        return _Runner(row, branch, number, root, common, episode, plan.actors[branch].for_episode())
+        actor = plan.actors[branch].for_episode()
+        return _Runner(row, branch, number, self._root, self._common, episode, actor)
 
     def _play(self, runner: _Runner) -> None:
         """Simulate one episode to its end."""

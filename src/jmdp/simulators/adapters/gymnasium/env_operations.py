@@ -284,12 +284,13 @@ _RESET = "Call super().reset(seed=seed), which seeds self.np_random, and return 
 
 def seed_spaces(spaces: Sequence[Any], seed: int) -> None:
     """Seed these spaces."""
+    simple, words = _simple_spaces(), seed.to_bytes(16, "little")
     for space in spaces:
-        if type(space) in _simple_spaces():
+        if type(space) in simple:
             generator = space._np_random
             if not isinstance(generator, KeyedGenerator):
                 generator = space._np_random = KeyedGenerator.of(bytes(16))
-            generator.restart(seed.to_bytes(16, "little"))  # much faster than space.seed(seed)
+            generator.restart(words)  # much faster than space.seed(seed)
         else:
             space.seed(seed)
 
@@ -304,8 +305,7 @@ def _simple_spaces() -> tuple[type, ...]:
 
 def spaces_of(chain: Sequence[Any]) -> list[Any]:
     """Spaces of all layers."""
-    values = [attributes.get(name) for attributes in map(vars, chain) for name in _SORTED_SPACES]
-    return [space for space in values if space is not None]
+    return [space for layer in chain for space in map(vars(layer).get, _SORTED_SPACES) if space is not None]
 
 
 _SORTED_SPACES = sorted(SPACES)

@@ -148,7 +148,7 @@ class LiveEpisode(Episode):
                 core.np_random = generator
             try:
                 if plain and type(shock) is Shock:
-                    restart(shock.peek())  # its use is noted at the end
+                    restart(shock._words or shock.peek())  # its use is noted at the end
                     result = go(code)
                 else:
                     result = envs.step_logged(live, code, shock)
