@@ -165,7 +165,7 @@ BUGS = [
         "simulators/gymnasium/test_gymnasium_simulator.py::test_truncation_is_no_end"),
     Bug("a truncation never ends an episode", "GymnasiumSimulator._step", instead("self._truncated_ends", "False"),
         TRUNCATION + "test_the_end_of_a_finite_tape_is_an_end[its own signal-replayed]"),
-    Bug("a truncation never ends episodes that are advanced together", "GymnasiumSimulator.advance_all",
+    Bug("a truncation never ends episodes that are advanced together", "GymnasiumSimulator._go_all",
         instead("self._truncated_ends", "False"),
         TRUNCATION + "test_the_end_of_a_finite_tape_is_an_end[its own signal-copied]"),
     Bug("steps towards a time limit are not part of the state", "GymnasiumSimulator.__init__",

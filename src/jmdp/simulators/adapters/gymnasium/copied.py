@@ -223,6 +223,10 @@ class CopiedEnvs(EnvSnapshots):
         made[-1]._np_random = generator
         return _Copy(made, self._wrappers)
 
+    def copied(self, one: _Copy) -> _Copy:
+        """A copy of a saved state."""
+        return self._copy(one.chain, self.generator, one)
+
     def _recipe(self, chain: list[Any], generator: np.random.Generator) -> CopyRecipe | None:
         """How to copy an environment attribute by attribute; None if a class defines how it is copied."""
         if not all(map(copied_by_attributes, chain)):

@@ -8,7 +8,6 @@ import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar, cast
 
-from jmdp.base.keyed_generator import KeyedGenerator
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
 from jmdp.base.settings import boolean_value, function, short, whole_number
@@ -154,34 +153,49 @@ class GymnasiumSimulator(Simulator):
         """Step in place, without a copy; the given state cannot be used again."""
         return self._step(state, action, shock, use_up=True)
 
+    def step_all(self, states: Sequence[Snapshot], actions: Sequence[Any], shocks: Sequence[Shock]) -> Outcomes:
+        """`step` from each of these states."""
+        together = self._copies_in_one_loop() and type(self).step is GymnasiumSimulator.step
+        return (self._go_all if together else super().step_all)(states, actions, shocks)
+
     def advance_all(self, states: Sequence[Snapshot], actions: Sequence[Any], shocks: Sequence[Shock]) -> Outcomes:
-        """`advance` from each of these states, in one loop, because many environments take as long as some calls."""
-        snapshots, encode, ends = self._snapshots, self._code, self._truncated_ends
-        own = type(self).advance is GymnasiumSimulator.advance and isinstance(snapshots, CopiedEnvs)
-        if not own or self._globals_in_step is not untouched_global_generators:
-            return super().advance_all(states, actions, shocks)
-        generator = cast(KeyedGenerator, snapshots.generator)
+        """`advance` from each of these states."""
+        if self._copies_in_one_loop() and type(self).advance is GymnasiumSimulator.advance:
+            return self._go_all(states, actions, shocks, use_up=True)
+        return super().advance_all(states, actions, shocks)
+
+    def _copies_in_one_loop(self) -> bool:
+        untouched = self._globals_in_step is untouched_global_generators
+        return untouched and isinstance(self._snapshots, CopiedEnvs)
+
+    def _go_all(
+        self, states: Sequence[Snapshot], actions: Sequence[Any], shocks: Sequence[Shock], *, use_up: bool = False
+    ) -> Outcomes:
+        """`_step` from each of these states in one loop, because many environments take as long as some calls."""
+        snapshots, encode, ends = cast(CopiedEnvs, self._snapshots), self._code, self._truncated_ends
+        generator, copy_of = snapshots.generator, snapshots.copied
         rewards, after, over = list[float](), list[Snapshot](), list[Any]()
         restart, ready = generator.restart, None  # shock to which the generator is set, if nothing was drawn since
         for state, action, shock in zip(states, actions, shocks, strict=True):
-            copied, core = state.saved, state.saved.core
-            if state.used_up or state.truncated_at is not None or core._np_random is not generator:
-                reward, following, terminated = self.advance(state, action, shock)
+            usual = type(state) is Snapshot and not state.used_up and state.truncated_at is None
+            if not usual or (state.saved.core._np_random is not generator if use_up else type(shock) is not Shock):
+                reward, following, terminated = self._step(state, action, shock, use_up=use_up)
                 rewards.append(reward)
                 after.append(following)
                 over.append(terminated)
                 ready = None
                 continue
+            copied = state.saved if use_up else copy_of(state.saved)
+            copied.recipe = None
             code = encode(action)
             if shock is not ready:
                 restart(shock._words or shock.peek())
                 ready = shock
-            copied.recipe = None
             result = copied.go(code)
             usage = shock.usage
             if usage is None or usage.used:
                 ready = None  # it is not known whether a number was drawn
-            elif generator.moved or core._np_random is not generator:
+            elif generator.moved or copied.core._np_random is not generator:
                 usage.used, ready = True, None
             try:
                 observation, reward, terminated, truncated, _ = result
@@ -193,7 +207,7 @@ class GymnasiumSimulator(Simulator):
             if limit is not None:
                 limit._elapsed_steps += 1
                 truncated = truncated or limit._elapsed_steps >= limit._max_episode_steps
-            state.used_up, steps = True, state.steps + 1
+            state.used_up, steps = use_up, state.steps + 1
             rewards.append(reward)
             after.append(Snapshot(copied, observation, steps, steps if truncated else None))
             over.append(terminated or (truncated and ends))
