@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -47,16 +46,20 @@ class EpisodesInPlace:
         self._steps = 0
         self._places_matter = plan.by_digest
         self._one_shock = plan.one_shock
-        self._row, self._root, self._start, self._common = -1, Shock(bytes(16)), Shock(bytes(16)), list[Shock]()
+        # Row, root of its starts, root, shocks of steps.
+        self._sample: tuple[int, Shock, Shock, list[Shock]] = (-1, Shock(bytes(16)), Shock(bytes(16)), [])
 
     def run(self) -> EpisodeDraws:
         """Simulate all episodes."""
         waiting = [(row, i) for row in range(self._count) for i in range(len(self._plan.actors))][::-1]
         lanes = self._simulator.episode_lanes
         under_way: list[_Runner] = []
+        in_turn = False
         try:
             while waiting or under_way:
-                if not under_way and not any(actor.batched or actor.notes_steps for actor in self._plan.actors):
+                if waiting and waiting[-1][1] == 0:  # once a sample: policies may turn out to gain from batches
+                    in_turn = not any(actor.batched or actor.notes_steps for actor in self._plan.actors)
+                if in_turn and not under_way:
                     under_way.append(self._begin(*waiting.pop()))
                     self._play(under_way[0])
                     under_way.clear()
@@ -73,17 +76,16 @@ class EpisodesInPlace:
 
     def _begin(self, row: int, branch: int) -> _Runner:
         plan, number = self._plan, self._plan.branches[branch]
-        if self._row != row or plan.separate_starts:
-            self._start = plan.start_shock(plan.start_root(self._first + row), number)
-        if self._row != row:
-            self._row, self._root, self._common = row, plan.root(self._first + row, self._usage), []
-        shock, start = self._start, int(self._starts[row, branch])
-        if start < 0:
-            start = self._starts[row, branch] = plan.starts.number(shock)
-        state = plan.starts.states[start] if plan.starts.given else None
+        if self._sample[0] != row:
+            sample = self._first + row
+            self._sample = row, plan.start_root(sample), plan.root(sample, self._usage), []
+        _, start_root, root, common = self._sample
+        shock = plan.start_shock(start_root, number)
+        if self._starts[row, branch] < 0:
+            self._starts[row, branch] = plan.starts.number(shock)
+        state = plan.starts.states[self._starts[row, branch]] if plan.starts.given else None
         episode = self._simulator.episode(shock, state, truncated_ends=plan.discount == 1, digests=self._places_matter)
-        actor = plan.actors[branch].for_episode()
-        return _Runner(row, branch, number, self._root, self._common, episode, actor)
+        return _Runner(row, branch, number, root, common, episode, plan.actors[branch].for_episode())
 
     def _play(self, runner: _Runner) -> None:
         """Simulate one episode to its end."""
@@ -102,8 +104,8 @@ class EpisodesInPlace:
 
     def _step_shocks(self, runner: _Runner) -> Iterator[Shock]:
         """Shocks of all steps of an episode."""
-        known = tuple(runner.common)
-        return chain(known, map(partial(self._step_shock, runner), range(len(known), self._plan.horizon)))
+        later = range(len(runner.common), self._plan.horizon)
+        return chain(tuple(runner.common), map(self._step_shock, repeat(runner), later))
 
     def _step_shock(self, runner: _Runner, t: int) -> Shock:
         """Shock of the next step of an episode, step t; one object for all episodes of a sample that share it."""
