@@ -116,10 +116,15 @@ class LiveEnv:
 
 
 class LiveEpisode(Episode):
-    """One episode in an environment of the pool. If `truncated_ends`, a truncation ends it."""
+    """One episode in an environment of the pool. If `truncated_ends`, a truncation ends it.
 
-    def __init__(self, envs: LiveEnvs, shock: Shock, code: Callable[[Any], Any], truncated_ends: bool) -> None:
-        self._envs, self._code, self._truncated_ends = envs, code, truncated_ends
+    `code` is what the environment receives for an action, and `codes` that for each of numbered actions.
+    """
+
+    def __init__(
+        self, envs: LiveEnvs, shock: Shock, code: Callable[[Any], Any], codes: range, truncated_ends: bool
+    ) -> None:
+        self._envs, self._code, self._codes, self._truncated_ends = envs, code, codes, truncated_ends
         live, self._seen = envs.take(shock)
         self._env: LiveEnv | None = live
         self._steps, self._truncated_at = 0, 0
@@ -137,13 +142,14 @@ class LiveEpisode(Episode):
 
     def play(self, choose: Callable[[Any], Any], shocks: Iterable[Shock], rewards: list[float]) -> bool:
         """`Episode.play` in one loop, because many environments take no longer for a step than some calls."""
-        live, envs, encode, seen, over, shock = self._env, self._envs, self._code, self._seen, False, None
+        live, envs, seen, over, shock = self._env, self._envs, self._seen, False, None
         assert live is not None
+        encode, codes, size = self._code, self._codes, len(self._codes)
         generator, core, go, limit, plain = envs.generator, live.core, live.go, live.limit, envs.plain
         restart, truncated_at, before = generator.restart, self._truncated_at, self._steps - len(rewards)
         for shock in shocks:
             action = choose(seen)
-            code = encode(action)
+            code = codes[action] if type(action) is int and 0 <= action < size else encode(action)
             if core._np_random is not generator:
                 core.np_random = generator
             try:

@@ -102,6 +102,8 @@ class GymnasiumSimulator(Simulator):
         self._env = env
         self._own_digest, self.check = digest, boolean_value("check", check)
         self.actions, self._first_action = _actions(env, action_names)
+        size = 0 if self.actions is None else self.actions.size
+        self._codes = range(self._first_action, self._first_action + size)  # of discrete actions
         self._box = env.action_space if type(env.action_space).__name__ == "Box" else None
         globals_in_step: Callable[[Shock], Any] = untouched_global_generators
         if boolean_value("global_generators", global_generators):
@@ -172,8 +174,8 @@ class GymnasiumSimulator(Simulator):
         self, states: Sequence[Snapshot], actions: Sequence[Any], shocks: Sequence[Shock], *, use_up: bool = False
     ) -> Outcomes:
         """`_step` from each of these states in one loop, because many environments take as long as some calls."""
-        snapshots, encode, ends = cast(CopiedEnvs, self._snapshots), self._code, self._truncated_ends
-        generator, copy_of = snapshots.generator, snapshots.copied
+        snapshots, ends = cast(CopiedEnvs, self._snapshots), self._truncated_ends
+        generator, copy_of, codes, size = snapshots.generator, snapshots.copied, self._codes, len(self._codes)
         rewards, after, over = list[float](), list[Snapshot](), list[Any]()
         restart, ready = generator.restart, None  # shock to which the generator is set, if nothing was drawn since
         for state, action, shock in zip(states, actions, shocks, strict=True):
@@ -187,7 +189,7 @@ class GymnasiumSimulator(Simulator):
                 continue
             copied = state.saved if use_up else copy_of(state.saved)
             copied.recipe = None
-            code = encode(action)
+            code = codes[action] if type(action) is int and 0 <= action < size else self._code(action)
             if shock is not ready:
                 restart(shock._words or shock.peek())
                 ready = shock
@@ -251,7 +253,7 @@ class GymnasiumSimulator(Simulator):
                 "starts to use the environment's own resets."
             )
         if state is None and not digests:
-            return LiveEpisode(self._live(), shock, self._code, truncated_ends or self._truncated_ends)
+            return LiveEpisode(self._live(), shock, self._code, self._codes, truncated_ends or self._truncated_ends)
         begun = self.reset(int.from_bytes(shock.words[:4], "little")) if state is None else state
         return super().episode(shock, begun, truncated_ends=truncated_ends)
 
