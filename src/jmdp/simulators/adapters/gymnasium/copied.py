@@ -75,7 +75,7 @@ class CopyRecipe:
     """How to copy the wrappers of an environment and itself. It is valid until the environment changes.
 
     Attributes in `shared` are not copied. `known` maps ids of objects to their replacements; `memo` returns these and
-    further ones, for `deepcopy`.
+    further ones, for `deepcopy`, with np_random replaced by its argument.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class CopyRecipe:
         chain: list[Any],
         shared: Container[str],
         known: dict[int, Any],
-        memo: Callable[[], dict[int, Any]],
+        memo: Callable[[np.random.Generator], dict[int, Any]],
         sharing: bool,
     ) -> None:
         self.sharing = sharing  # whether it was made in a block
@@ -91,32 +91,37 @@ class CopyRecipe:
         self._templates = list(map(dict, map(vars, chain)))
         self._copied: dict[int, tuple[Any, Callable[[Any], Any], list[tuple[int, str]]]] = {}  # by id, with places
         self.deep: list[tuple[int, str, Any]] = []  # attributes that need `deepcopy`
+        self._generator: list[tuple[int, str]] = []  # attributes that are np_random
         for i, template in enumerate(self._templates):
             for name, value in template.items():
                 if type(value) in _PLAIN or name in shared or is_plain(value) or (name == "env" and i + 1 < len(chain)):
                     continue
-                if id(value) in known:
+                if value is chain[-1]._np_random:
+                    self._generator.append((i, name))
+                elif id(value) in known:
                     template[name] = known[id(value)]
                 elif (copier := _copier(value)) is not None:
                     self._copied.setdefault(id(value), (value, copier, []))[2].append((i, name))
                 else:
                     self.deep.append((i, name, value))
 
-    def make(self) -> list[Any]:
-        """Copies of all layers, outermost first."""
+    def make(self, generator: np.random.Generator) -> list[Any]:
+        """Copies of all layers, outermost first, with this generator."""
         made: list[Any] = list(map(object.__new__, self._kinds))
         attributes = list(map(dict.copy, self._templates))
         for layer, own, inner in zip(made, attributes, [*made[1:], None], strict=True):
             object.__setattr__(layer, "__dict__", own)
             if inner is not None and "env" in own:
                 own["env"] = inner
+        for i, name in self._generator:
+            attributes[i][name] = generator
         copies: dict[int, Any] = {}
         for key, (value, copier, places) in self._copied.items():
             new = copies[key] = copier(value)
             for i, name in places:  # several attributes may refer to one object
                 attributes[i][name] = new
         if self.deep:
-            memo = {**self._memo(), **copies, **dict(zip(map(id, self._chain), made, strict=True))}
+            memo = {**self._memo(generator), **copies, **dict(zip(map(id, self._chain), made, strict=True))}
             for i, name, value in self.deep:
                 attributes[i][name] = copy.deepcopy(value, memo)
         return made
@@ -166,7 +171,7 @@ def _equal(one: Any, other: Any) -> bool | None:
         return None
     if isinstance(one, np.ndarray):
         same = one.dtype == other.dtype and one.dtype.kind in "biufSU" and one.shape == other.shape
-        return True if same and bool((one == other).all()) else None
+        return True if same and one.tobytes() == other.tobytes() else None  # None: also of 0.0 and −0.0
     if type(one) in (list, tuple):
         return True if len(one) == len(other) and all(map(_equal, one, other)) else None
     return None
@@ -183,7 +188,7 @@ class _Copy:
     def __init__(self, chain: list[Any], wrappers: StandardWrappers) -> None:
         self.chain, self.env, self.core = chain, chain[0], chain[-1]
         self.go, self.limit = wrappers.stepper(chain)
-        self.recipe: CopyRecipe | None = None  # for copies by the same generator; None after a step in place
+        self.recipe: CopyRecipe | None = None  # None after a step in place
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self.env,)
@@ -206,19 +211,19 @@ class CopiedEnvs(EnvSnapshots):
 
     def quick(self) -> bool:
         """True if copies of the environment are cheap."""
-        recipe = self._recipe(self._pristine.chain, self.generator)
+        recipe = self._recipe(self._pristine.chain)
         return recipe is not None and not recipe.deep
 
     def _copy(self, chain: list[Any], generator: np.random.Generator, source: _Copy | None = None) -> _Copy:
         """Copy an environment, with references to np_random replaced by this generator and constants shared."""
         try:
-            recipe = source.recipe if source is not None and generator is self.generator else None
+            recipe = None if source is None else source.recipe
             if recipe is None or recipe.sharing != self._table.sharing:
-                recipe = self._recipe(chain, generator)
-            made = _deep_copied(chain, self._memo(chain, generator)) if recipe is None else recipe.make()
+                recipe = self._recipe(chain)
+            made = _deep_copied(chain, self._memo(chain, generator)) if recipe is None else recipe.make(generator)
         except Exception as error:  # copying may raise anything
             raise uncopyable(chain[0], error) from error
-        if source is not None and generator is self.generator:
+        if source is not None:
             source.recipe = recipe
         made[-1]._np_random = generator
         return _Copy(made, self._wrappers)
@@ -227,16 +232,13 @@ class CopiedEnvs(EnvSnapshots):
         """A copy of a saved state."""
         return self._copy(one.chain, self.generator, one)
 
-    def _recipe(self, chain: list[Any], generator: np.random.Generator) -> CopyRecipe | None:
+    def _recipe(self, chain: list[Any]) -> CopyRecipe | None:
         """How to copy an environment attribute by attribute; None if a class defines how it is copied."""
         if not all(map(copied_by_attributes, chain)):
             return None
-        own, table = chain[-1]._np_random, transition_table(vars(chain[-1]))
-        known: dict[int, Any] = {} if own is None else {id(own): generator}
-        if self._table.replaces(table):
-            known[id(table)] = self._table.table
-        memo = partial(self._memo, chain, generator)
-        return CopyRecipe(chain, self._shared(chain), known, memo, self._table.sharing)
+        table = transition_table(vars(chain[-1]))
+        known = {id(table): self._table.table} if self._table.replaces(table) else {}
+        return CopyRecipe(chain, self._shared(chain), known, partial(self._memo, chain), self._table.sharing)
 
     @property
     def shared(self) -> dict[str, Any]:
