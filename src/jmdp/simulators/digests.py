@@ -282,6 +282,8 @@ def _plain(value: Any) -> bytes | None:
         return b"s" + value.encode("utf-8", "surrogatepass")  # type: ignore[no-any-return]
     if value is None:
         return b"n"
+    if kind is bool:
+        return b"t" if value else b"u"
     if kind is tuple or kind is list or kind is dict:
         return None
     if kind is np.ndarray:

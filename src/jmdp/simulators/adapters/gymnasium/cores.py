@@ -10,6 +10,7 @@ import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
+from functools import cache
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -56,13 +57,18 @@ def not_state(owner: object, *, time_counts: bool, tables: bool = True) -> Conta
     return not_state_of(type(owner), vars(owner), time_counts=time_counts, tables=tables)
 
 
-def not_state_of(kind: type, attributes: Mapping[str, Any], *, time_counts: bool, tables: bool = True) -> set[str]:
+def not_state_of(
+    kind: type, attributes: Mapping[str, Any], *, time_counts: bool, tables: bool = True
+) -> frozenset[str]:
     """`not_state` for an environment or wrapper of this class with these attributes."""
-    found = _NOT_STATE | _BOOKKEEPING.get(kind.__name__, set())
-    if not time_counts:
-        found |= _ELAPSED.get(kind.__name__, set())
-    found |= {name for name in _DRAWING & attributes.keys() if _draws(attributes[name])}
-    return found | _TABLES if tables and transition_table(attributes) is not None else found
+    found = _never_state(kind.__name__, time_counts, tables and transition_table(attributes) is not None)
+    return found.union(name for name in _DRAWING & attributes.keys() if _draws(attributes[name]))
+
+
+@cache
+def _never_state(kind: str, time_counts: bool, table: bool) -> frozenset[str]:
+    elapsed = set() if time_counts else _ELAPSED.get(kind, set())
+    return frozenset(_NOT_STATE | _BOOKKEEPING.get(kind, set()) | elapsed | (_TABLES if table else set()))
 
 
 def _draws(value: object) -> bool:
