@@ -139,10 +139,17 @@ def _has_attributes_only(kind: Any) -> bool:
     return has_dictionary_only(kind) and not hasattr(kind, "__array__")
 
 
+@cache
+def _has_ordinary_attributes(kind: Any) -> bool:
+    """Whether objects of this class are none of those that `_plain_of_rarer_type` describes."""
+    return has_dictionary_only(kind) and not issubclass(kind, (Enum, logging.Logger))
+
+
 Ignored = Callable[[object], Container[str]]
 """Function that returns the names of the attributes of an object to ignore."""
 
 _GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
+_USUAL = frozenset({int, float, str, bool, type(None), tuple, list, dict, np.ndarray})
 _NONE: Container[str] = frozenset()
 
 
@@ -253,13 +260,14 @@ class _Traversal:
             if attributes:
                 self._write_attributes(value, attributes)
 
-    def _write_attributes(self, value: Any, attributes: Mapping[str, Any]) -> None:
-        ignored = self._ignored(value)
-        self.out += f"<{type(value).__module__} {type(value).__qualname__};".encode()
+    def _write_attributes(self, owner: Any, attributes: Mapping[str, Any]) -> None:
+        ignored = self._ignored(owner)
+        self.out += f"<{type(owner).__module__} {type(owner).__qualname__};".encode()
         for name in sorted(attributes):
-            if name not in ignored and not isinstance(attributes[name], _GENERATORS):
+            value = attributes[name]
+            if name not in ignored and (type(value) in _USUAL or not isinstance(value, _GENERATORS)):
                 self.out += b"%d:" % len(name) + name.encode() + b"="
-                self.visit(attributes[name])
+                self.visit(value)
         self.out += b">"
 
 
@@ -316,6 +324,8 @@ def _entries(array: Any) -> bytes:
 
 def _plain_of_rarer_type(value: Any) -> bytes | None:
     """`_plain` for less frequent types."""
+    if _has_ordinary_attributes(type(value)):  # type: ignore[arg-type]
+        return None
     if isinstance(value, (bool, np.bool_)):
         return b"t" if value else b"u"
     if isinstance(value, Enum):

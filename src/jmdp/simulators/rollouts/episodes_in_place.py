@@ -46,6 +46,8 @@ class EpisodesInPlace:
         self._steps = 0
         self._places_matter = plan.by_digest
         self._one_shock = plan.one_shock
+        usual = type(plan) is BranchPlan and not plan.fresh  # then the coupling is asked without a call in between
+        self._shock_of_step = plan.coupling.environment_shock if usual else plan.step_shock
         # Row, root of its starts, root, shocks of steps.
         self._sample: tuple[int, Shock, Shock, list[Shock]] = (-1, Shock(bytes(16)), Shock(bytes(16)), [])
 
@@ -113,7 +115,7 @@ class EpisodesInPlace:
         if t < len(common):
             return common[t]
         digest = runner.episode.digest() if self._places_matter else b""
-        shock = self._plan.step_shock(runner.root, t, digest, runner.number)
+        shock = self._shock_of_step(runner.root, t, digest, runner.number)
         if self._one_shock:
             common.append(shock)
         return shock
