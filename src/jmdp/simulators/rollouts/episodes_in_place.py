@@ -41,13 +41,13 @@ class EpisodesInPlace:
         shape = (count, len(plan.actors))
         self._sums, self._usage = EpisodeSums(*shape, plan.discount), Usage()
         self._usage.used = plan.random_starts
+        usual = type(plan) is BranchPlan and not plan.fresh  # then the coupling is asked without a call in between
+        self._shock_of_step = plan.coupling.environment_shock if usual else plan.step_shock
         self._ends = np.full(shape, ENDED, np.int32)
         self._starts = np.tile(plan.start_numbers(first, count)[:, None], shape[1])
         self._steps = 0
         self._places_matter = plan.by_digest
         self._one_shock = plan.one_shock
-        usual = type(plan) is BranchPlan and not plan.fresh  # then the coupling is asked without a call in between
-        self._shock_of_step = plan.coupling.environment_shock if usual else plan.step_shock
         # Row, root of its starts, root, shocks of steps.
         self._sample: tuple[int, Shock, Shock, list[Shock]] = (-1, Shock(bytes(16)), Shock(bytes(16)), [])
 
