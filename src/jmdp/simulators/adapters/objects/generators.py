@@ -9,6 +9,7 @@ Watch for random generators that objects make after the trial, and that are ther
 
 from __future__ import annotations
 
+import math
 import random
 from collections import deque
 from collections.abc import Collection
@@ -299,26 +300,22 @@ class Watch:
     """
 
     def __init__(self, keys: GeneratorKeys, name: str) -> None:
-        self._keys, self._name = keys, name
+        self._keys, self._name, self._searches = keys, name, 0
         # Types of the attributes of objects that were searched, each with the largest sizes of its containers.
-        self._shapes: dict[tuple[type, ...], dict[str, int]] = {}
-        self._furthest = self._pause = self._searches = 0
+        self.shapes: dict[tuple[type, ...], dict[str, int]] = {}
+        self.furthest = 0.0  # objects that have taken more steps are searched
+        self.pause = 0  # steps to the next search
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_shapes": {}}  # not all types can be pickled
+        return {**vars(self), "shapes": {}}  # not all types can be pickled
 
     def look(self, thing: Any, steps: int) -> None:
         """Search an object that has taken this number of steps, if it is time; raise if there is a new generator."""
         attributes: dict[str, Any] = getattr(thing, "__dict__", {})
         shape = tuple(map(type, attributes.values()))
-        sizes = self._shapes.get(shape)
-        self._pause -= 1
-        if (
-            sizes is not None
-            and self._pause > 0
-            and (steps <= self._furthest or steps > _FIRST_STEPS)
-            and not (sizes and any(len(attributes.get(name, ())) > size for name, size in sizes.items()))
-        ):
+        sizes = self.shapes.get(shape)
+        known = sizes is not None and not any(len(attributes.get(name, ())) > size for name, size in sizes.items())
+        if known and self.pause > 0 and steps <= self.furthest:
             return
         new, cost = self._keys.unknown(thing)
         if new:
@@ -328,15 +325,15 @@ class Watch:
                 "generator."
             )
         self._note(shape, {name: len(part) for name, part in attributes.items() if type(part) in _CONTAINERS})
-        self._furthest = max(self._furthest, steps)
+        self.furthest = max(self.furthest, steps if steps < _FIRST_STEPS else math.inf)
         self._searches += 1
         # Pauses of different lengths: equal ones could skip the same step of all episodes.
-        self._pause = _PAUSE * cost // 2 + self._searches * 40503 % (_PAUSE * cost)
+        self.pause = _PAUSE * cost // 2 + self._searches * 40503 % (_PAUSE * cost)
 
     def _note(self, shape: tuple[type, ...], sizes: dict[str, int]) -> None:
-        if len(self._shapes) >= _MOST_SHAPES:
-            self._shapes.clear()
-        before = self._shapes.get(shape, {})
-        self._shapes[shape] = {
+        if len(self.shapes) >= _MOST_SHAPES:
+            self.shapes.clear()
+        before = self.shapes.get(shape, {})
+        self.shapes[shape] = {
             name: max(before.get(name, 0), size if size < _SMALL else 2 * size) for name, size in sizes.items()
         }

@@ -120,7 +120,6 @@ class ObjectSimulator(Simulator):
         self._copies: Copies | None = None  # chosen in `_ready`
         self._trial: Trial | None = None
         self._remarks: list[str] = []
-        self._watch = Watch(self._steps.keys, self._steps.name)
         self._keeps_history = True  # whether states store the steps that led to them
         self._same_start: tuple[bytes, Any, bool] | None = None  # copy, observation, and use of the shock
         if self._values is not None:
@@ -144,6 +143,8 @@ class ObjectSimulator(Simulator):
         if self._copies is None:
             values = [value] if self._values is None else self._values
             self._trial = try_out(self._steps, _some(values, _MOST_ACTIONS), self._step)
+            if self._steps.keys.places is not None:
+                self._steps.watch = Watch(self._steps.keys, self._steps.name)
             self._copies = self._chosen_copies([value] if self.actions is None else _some(range(self.actions.size), 3))
             if self._trial.made:
                 warn_of_seeds(self._steps.name, self._trial.made)
@@ -300,8 +301,7 @@ class ObjectSimulator(Simulator):
     ) -> bool:
         """`Episode.play` by `advance`, without the states in between: the state given becomes the last one."""
         thing, number, seen = state.live, state.steps, state.observation
-        step, look, watches = self._steps.step, self._watch.look, self._steps.keys.places is not None
-        values = () if self.actions is None or self._values is None else self._values
+        step, values = self._steps.step, () if self.actions is None or self._values is None else self._values
         size = len(values)
         try:
             for shock in shocks:
@@ -312,8 +312,6 @@ class ObjectSimulator(Simulator):
                 value = values[action] if type(action) is int and 0 <= action < size else self._value(action)
                 number += 1
                 seen, reward, over, truncated = step(thing, value, shock, number)
-                if watches:
-                    look(thing, number)
                 if type(seen) is not int:
                     seen = _kept(seen)
                 if reward - reward != 0:
@@ -329,13 +327,11 @@ class ObjectSimulator(Simulator):
 
     def _stepped(self, thing: Any, state: ObjectState, value: Any, shock: Shock) -> Step:
         steps = state.steps + 1
-        result = self._steps.step(thing, value, shock, steps)
-        if self._steps.keys.places is not None:
-            self._watch.look(thing, steps)
+        seen, reward, over, truncated = self._steps.step(thing, value, shock, steps)
         history = History(state.history, (_kept(value), shock)) if self._keeps_history else None
-        after = ObjectState(thing, _kept(result.observation), history, steps, state.truncated or bool(result.truncated))
+        after = ObjectState(thing, _kept(seen), history, steps, state.truncated or bool(truncated))
         after.copies = self._copies
-        return Step(float(result.reward), after, bool(result.terminated))
+        return Step(float(reward), after, bool(over))
 
     def _thing(self, state: ObjectState) -> Any:
         """The object of a state."""

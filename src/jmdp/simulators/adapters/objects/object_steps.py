@@ -19,7 +19,7 @@ from jmdp.errors import SimulatorError
 from jmdp.simulators.adapters.exogenous import ExogenousInputs
 from jmdp.simulators.adapters.gymnasium.env_operations import seeded_global_generators
 from jmdp.simulators.adapters.objects.copies import SharedAttributes
-from jmdp.simulators.adapters.objects.generators import GeneratorKeys, KeyedStep, note_use
+from jmdp.simulators.adapters.objects.generators import GeneratorKeys, KeyedStep, Watch, note_use
 from jmdp.simulators.digests import digest_of
 from jmdp.simulators.simulator import REPEATED
 
@@ -47,7 +47,6 @@ class StepResult(NamedTuple):
     truncated: bool
 
 
-_result: Any = tuple.__new__  # takes half the time of calling the class
 _NUMBERS = (int, float, np.integer, np.floating)
 _BOOLEANS = (bool, np.bool_)
 
@@ -108,6 +107,7 @@ def first_observation(returned: Any) -> Any:
 
 
 _NOTHING = Shock(bytes(16))
+_NONE: dict[str, Any] = {}
 
 
 def own_step(thing: Any, action: Any, **inputs: Any) -> Any:
@@ -138,6 +138,7 @@ class ObjectSteps:
         self.last: KeyedStep | None = None  # generators of the last step, for the trial
         # After the trial: generators that are attributes, if there are no others.
         self.attributes: list[tuple[str, KeyedGenerator, bytes | None]] | None = None
+        self.watch: Watch | None = None  # after the trial, unless every step searches for generators
         self._begun_with_globals = False  # whether a start drew from the global generators
         self.drew_at_start = True  # whether the last start drew anything
 
@@ -218,8 +219,8 @@ class ObjectSteps:
         """New object in any state."""
         return self.begin(_NOTHING)[0]
 
-    def step(self, thing: Any, action: Any, shock: Shock, number: int | None = None) -> StepResult:
-        """Step of an object, which is changed. `number`, counted from 1 in the episode, is for messages."""
+    def step(self, thing: Any, action: Any, shock: Shock, number: int = 0) -> tuple[Any, Any, Any, bool]:
+        """Step of an object, which is changed. `number`, counted from 1 in the episode, is 0 if unknown."""
         attributes, keyed = self.attributes, None
         if attributes is None or type(shock) is not Shock:
             keyed = self.keys.set(thing, shock)
@@ -231,33 +232,38 @@ class ObjectSteps:
                     break
                 generator.restart(words if where is None else shock.derived(b"generator", 0, where).peek())
         try:
-            if self.uses_globals:
-                with seeded_global_generators(shock):
-                    returned = self._step(thing, action, **self._inputs.of(shock))
-                note_use(shock)
-            elif self._inputs:
-                returned = self._step(thing, action, **self._inputs.of(shock))
-            elif self._step is own_step:
-                returned = thing.step(action)
-            else:
-                returned = self._step(thing, action)
+            own = self._step is own_step and not self.uses_globals and not self._inputs.sources
+            returned = thing.step(action) if own else self._returned(thing, action, shock)
         except Exception as error:
-            place = "a step" if number is None else f"step {number} of the episode"
+            place = f"step {number} of the episode" if number else "a step"
             error.add_note(f"Raised in {place} of {self.name}, with the action {short(action)}. {REPEATED}")
             raise
         if keyed is not None:
             keyed.note_use()
             self.last = keyed
-        elif attributes and (usage := shock.usage) is not None and not usage.used:
+        elif (usage := shock.usage) is not None and not usage.used and attributes:
             usage.used = any(one.moved or getattr(thing, name, None) is not one for name, one, _ in attributes)
         if self.shared.values:
             self.shared.attach(thing)
-        if type(returned) is tuple and len(returned) == 4:
+        if usual := type(returned) is tuple and len(returned) == 4:
             seen, reward, over, more = returned
-            if type(reward) is float and type(over) is bool and type(more) is dict:  # the usual form
-                result: StepResult = _result(StepResult, (seen, reward, over, False))
-                return result
-        return step_result(returned, self.name)
+            usual = type(reward) is float and type(over) is bool and type(more) is dict
+        result = (seen, reward, over, False) if usual else step_result(returned, self.name)
+        if (watch := self.watch) is not None:
+            watch.pause -= 1
+            shape = tuple(map(type, getattr(thing, "__dict__", _NONE).values()))
+            if watch.pause <= 0 or number > watch.furthest or watch.shapes.get(shape, True):
+                watch.look(thing, number)
+        return result
+
+    def _returned(self, thing: Any, action: Any, shock: Shock) -> Any:
+        """What a step returns that has inputs, draws from the global generators, or is a function that was given."""
+        if not self.uses_globals:
+            return self._step(thing, action, **self._inputs.of(shock))
+        with seeded_global_generators(shock):
+            returned = self._step(thing, action, **self._inputs.of(shock))
+        note_use(shock)
+        return returned
 
     def digest(self, thing: Any) -> bytes:
         """Digest of all attributes except generators and shared ones, or of what the user's function returns."""

@@ -56,9 +56,9 @@ class ObjectRun:
         """Take the next action."""
         action, shock = self.actions[self.t % len(self.actions)], _ROOT.derived(self._purpose, self.t)
         self._taken += 1
-        result = self._steps.step(self.thing, action, shock, self._taken)
-        reward, over = finite_reward(result.reward, action, self.t), bool(result.terminated or result.truncated)
-        look = self._steps.fingerprint(self.thing) or b"", digest_or_none(result.observation)
+        seen, reward, terminated, truncated = self._steps.step(self.thing, action, shock, self._taken)
+        reward, over = finite_reward(reward, action, self.t), bool(terminated or truncated)
+        look = self._steps.fingerprint(self.thing) or b"", digest_or_none(seen)
         self.looks.append(StepOutcome(digest_or_none(reward), digest_or_none(over), look, None, over))
         self.t += 1
         if over:
