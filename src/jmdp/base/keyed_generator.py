@@ -29,6 +29,9 @@ _HEAD, _UNUSED = (4).to_bytes(48, "little"), bytes(32)
 _WRITE = struct.Struct("48s48s").pack_into
 """Writes two parts of a state, each filled up with zeros: `_HEAD`, and a key with the counter."""
 
+_Memory = ctypes.c_ubyte * _SIZE
+_FIELDS = struct.Struct("<i36xi4x16s32s")  # position, half word, key, counter
+
 
 class _KeySeed(ISpawnableSeedSequence):
     """Sixteen bytes that become the key of a Philox generator.
@@ -96,6 +99,17 @@ def _set_state(bit_generator: np.random.BitGenerator, words: bytes) -> None:
     bit_generator.state = _state(words)
 
 
+def stream_position(bit_generator: np.random.BitGenerator) -> tuple[bytes, int]:
+    """Key of a Philox generator, and the number of half words of its stream that are used."""
+    if _LAYOUT_KNOWN:
+        place, half, key, counter = _FIELDS.unpack(_Memory.from_address(_address(bit_generator)))
+    else:
+        state: Any = bit_generator.state
+        place, half = state["buffer_pos"], state["has_uint32"]
+        key, counter = (state["state"][name].tobytes() for name in ("key", "counter"))
+    return key, 2 * (4 * int.from_bytes(counter, "little") + place - 4) - half
+
+
 def _state(words: bytes) -> dict[str, Any]:
     """Public state of a Philox generator with this key before its first draw."""
     counters = {"counter": np.zeros(4, np.uint64), "key": np.frombuffer(words, np.uint64)}
@@ -107,8 +121,11 @@ _START: Any = np.random.Philox(key=0).state
 
 def _memory(bit_generator: np.random.BitGenerator) -> memoryview:
     """Memory of the state from the buffer position on; the bit generator must be kept alive."""
-    address = bit_generator.ctypes.state_address + 2 * ctypes.sizeof(ctypes.c_void_p)  # after two pointers
-    return memoryview((ctypes.c_ubyte * _SIZE).from_address(address)).cast("B")
+    return memoryview(_Memory.from_address(_address(bit_generator))).cast("B")
+
+
+def _address(bit_generator: np.random.BitGenerator) -> int:
+    return bit_generator.ctypes.state_address + 2 * ctypes.sizeof(ctypes.c_void_p)  # after two pointers
 
 
 def _layout_is_known() -> bool:

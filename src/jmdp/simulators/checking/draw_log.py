@@ -20,7 +20,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import combinations
 from numbers import Number
 from pathlib import Path
@@ -30,10 +30,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jmdp.base.arrays import Floats
-from jmdp.base.keyed_generator import philox
+from jmdp.base.keyed_generator import philox, stream_position
 from jmdp.base.luck import Shock
 from jmdp.simulators.checking.probe import Probe
 from jmdp.simulators.digests import digest_of
+from jmdp.simulators.rollouts.episodes_in_place import EpisodesInPlace
 from jmdp.simulators.rollouts.python_engine import paired_draws
 from jmdp.simulators.simulator import Simulator
 
@@ -48,14 +49,6 @@ StreamPosition = tuple[bytes, int]
 """Key of a stream, and the number of its half words that are used."""
 
 
-def stream_position(generator: np.random.Generator) -> StreamPosition:
-    """Position of a Philox generator in its stream."""
-    state: Any = generator.bit_generator.state
-    counter = int.from_bytes(state["state"]["counter"].tobytes(), "little")
-    words = 4 * counter + state["buffer_pos"] - 4
-    return state["state"]["key"].tobytes(), 2 * words - state["has_uint32"]
-
-
 @dataclass(frozen=True)
 class Call:
     """A method of a generator and its arguments."""
@@ -68,7 +61,7 @@ class Call:
     def of(cls, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         """Call with a copy of the arguments, if they are plain."""
         if not args and not kwargs:
-            return cls(method, _NO_ARGUMENTS, ((), {}))
+            return _without_arguments(method)
         if not all(map(_plain, (*args, *kwargs.values()))):
             return cls(method, None, None)
         return cls(method, digest_of((args, kwargs)), copy.deepcopy((args, kwargs)))
@@ -80,6 +73,11 @@ class Call:
 
 
 _NO_ARGUMENTS = digest_of(((), {}))
+
+
+@cache
+def _without_arguments(method: str) -> Call:
+    return Call(method, _NO_ARGUMENTS, ((), {}))
 
 
 def _plain(value: Any) -> bool:
@@ -111,7 +109,7 @@ def _consume_alike(one: tuple[Call, ...], other: tuple[Call, ...]) -> bool:
             for call in calls:
                 call.repeat(generator)
         if repeat % 16 in (0, 15):  # unequal positions stay unequal
-            positions = [stream_position(generator)[1] for generator in streams]
+            positions = [stream_position(generator.bit_generator)[1] for generator in streams]
             if positions[0] != positions[1]:
                 return False
             if positions[0] > 16 * _CALLS_COMPARED and repeat:
@@ -153,9 +151,9 @@ class Draw(NamedTuple):
 
     path: tuple[Any, ...]  # code locations, from the draw up to the simulator's step
     spot: str  # the innermost location and its caller, for messages
+    target: str | None  # variable to which it is assigned, with its function
     position: StreamPosition  # position in the stream before the draw
     call: Call
-    target: str | None  # variable to which it is assigned, with its function
 
 
 class DrawLog:
@@ -167,16 +165,19 @@ class DrawLog:
         self.asked = False  # True once the shock was used, with or without a generator
         self.step: Any = None
         self.open = True
-        self._generators: list[_LoggedGenerator] = []
+        self.generators: list[_LoggedGenerator] = []
+        self._reached: set[StreamPosition] = set()
 
-    def add(self, generator: _LoggedGenerator) -> None:
-        """Log this generator too."""
-        self._generators.append(generator)
+    def settle(self, bit_generator: np.random.BitGenerator | None = None) -> None:
+        """Note how far generators got: all, or those of this bit generator, before it is set to another key."""
+        for generator in self.generators[:]:
+            if bit_generator is None or generator.bit_generator is bit_generator:
+                self._reached.add(stream_position(generator.bit_generator))
+                self.generators.remove(generator)
 
     def used(self) -> list[StreamPosition]:
         """Positions reached in the streams."""
-        positions = {stream_position(generator) for generator in self._generators}
-        return sorted(position for position in positions if position[1])
+        return sorted(position for position in self._reached if position[1])
 
     @property
     def pattern(self) -> tuple[Any, ...]:
@@ -192,20 +193,32 @@ class DrawLog:
         """Record a draw made by this frame."""
         if len(self.draws) >= self._most:
             return
-        path: list[tuple[str, str, int]] = []
-        spots: list[str] = []
-        target = target_of(caller)
-        while caller is not None and caller.f_code not in _OUTSIDE:
-            code = caller.f_code
-            path.append((code.co_filename, code.co_name, caller.f_lasti))  # a line may contain several draws
-            if len(spots) < 2:
-                spots.append(_spot(code, caller.f_lineno))
-            caller = caller.f_back
         self.asked = True
-        self.draws.append(Draw(tuple(path), ", called from ".join(spots), position, call, target))
+        self.draws.append(Draw(*_place_of(caller), position, call))
 
 
-@lru_cache(4096)
+_PLACES: dict[tuple[int, ...], tuple[Any, ...]] = {}
+_MOST_PLACES = 4096
+
+
+def _place_of(frame: FrameType | None) -> tuple[Any, ...]:
+    """Path, spot and target of a draw by this frame, which are the same for equal sequences of calls."""
+    frames, codes, key = [], [], []
+    while frame is not None and id(frame.f_code) not in _OUTSIDE:
+        frames.append(frame)
+        codes.append(frame.f_code)
+        key += id(codes[-1]), frame.f_lasti  # a line may contain several draws
+        frame = frame.f_back
+    known = _PLACES.get(found := tuple(key))
+    if known is None:
+        if len(_PLACES) >= _MOST_PLACES:
+            _PLACES.clear()
+        path = tuple((code.co_filename, code.co_name, last) for code, last in zip(codes, key[1::2], strict=True))
+        spot = ", called from ".join(_spot(one.f_code, one.f_lineno) for one in frames[:2])
+        known = _PLACES[found] = path, spot, target_of(frames[0] if frames else frame), codes  # keeps the ids
+    return known[:3]
+
+
 def _spot(code: CodeType, line: int | None) -> str:
     return f"{Path(code.co_filename).name}:{line} in {code.co_name}"
 
@@ -223,8 +236,9 @@ class _LoggedShock(Shock):
         return _LoggedGenerator(philox(self.words), self.log)
 
     def restart(self, generator: np.random.Generator) -> np.random.Generator:
-        super().restart(generator)  # for callers that continue with the old one
-        return self.generator()
+        self.log.settle(generator.bit_generator)
+        super().restart(generator)
+        return _LoggedGenerator(generator.bit_generator, self.log)
 
     def uniform(self) -> float:
         self.log.asked = True
@@ -249,7 +263,7 @@ class _LoggedGenerator(np.random.Generator):
         super().__init__(bit_generator)
         self.log = log
         self.busy = False  # NumPy's own methods call one another
-        log.add(self)
+        log.generators.append(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _LoggedGenerator:
         return _LoggedGenerator(copy.deepcopy(self.bit_generator, memo), self.log)
@@ -261,7 +275,7 @@ def _logged(name: str) -> Any:
     def method(self: _LoggedGenerator, *args: Any, **kwargs: Any) -> Any:
         if self.busy or not self.log.open:
             return draw(self, *args, **kwargs)
-        self.log.note(stream_position(self), sys._getframe(1), Call.of(name, args, kwargs))
+        self.log.note(stream_position(self.bit_generator), sys._getframe(1), Call.of(name, args, kwargs))
         self.busy = True
         try:
             return draw(self, *args, **kwargs)
@@ -288,10 +302,11 @@ def draws_of(simulator: Any, state: Any, action: Any, shock: Shock) -> DrawLog:
     log = DrawLog()
     log.step = simulator.step(state, action, logged(shock, log))
     log.open = False
+    log.settle()
     return log
 
 
-_OUTSIDE = (draws_of.__code__, paired_draws.__code__)
+_OUTSIDE = frozenset(id(f.__code__) for f in (draws_of, paired_draws, EpisodesInPlace._play, EpisodesInPlace._goes_on))
 """Functions that simulate steps: those that called them are the same for all steps that are compared."""
 
 

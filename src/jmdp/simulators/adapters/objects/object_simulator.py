@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
+from jmdp.base.arrays import are_indices
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock, Usage
 from jmdp.base.settings import function, names, short
@@ -32,10 +33,13 @@ from jmdp.simulators.adapters.objects.object_steps import MISSING, ObjectSteps, 
 from jmdp.simulators.adapters.objects.trial import Trial, differing_attributes, report_of, try_out, warn_of_seeds
 from jmdp.simulators.checking.visits import branch_fault
 from jmdp.simulators.digests import digest_of, same_at_a_glance
-from jmdp.simulators.simulator import Episode, Simulator, Step, action_labels, finite_reward
+from jmdp.simulators.simulator import Episode, Outcomes, Simulator, Step, action_labels, finite_reward
 
 _NUMBERS = itertools.count()
 """Numbers of the states given by `current`, whose histories are unknown."""
+
+_MANY = 256
+"""Number of small objects that are stepped together, so that the work on all of them together takes little time."""
 
 _MOST_ACTIONS = 32
 """Largest number of actions that are tried."""
@@ -148,6 +152,7 @@ class ObjectSimulator(Simulator):
             self._copies = self._chosen_copies([value] if self.actions is None else _some(range(self.actions.size), 3))
             if self._trial.made:
                 warn_of_seeds(self._steps.name, self._trial.made)
+            self.lanes = _MANY if self._trial.small else self.lanes  # samples do not depend on this number
             stored = isinstance(self._copies, (PickledCopies, SavedCopies))
             self._keeps_history = self._trial.opaque or not stored
             self._steps.attributes = None if self._steps.uses_globals else self._steps.keys.attributes()
@@ -290,6 +295,27 @@ class ObjectSimulator(Simulator):
         state.used_up, state.live = True, None
         return self._stepped(thing, state, value, shock)
 
+    def advance_all(self, states: Sequence[Any], actions: Sequence[Any], shocks: Sequence[Shock]) -> Outcomes:
+        """`advance` from each of these states, which become the next ones if they need no history."""
+        if self.keeps_states or type(self).advance is not ObjectSimulator.advance:
+            return super().advance_all(states, actions, shocks)
+        if self._values is not None and are_indices(actions, len(self._values)):
+            values: Iterable[Any] = map(self._values.__getitem__, actions)
+        else:
+            values = map(self._value, actions)
+        step, rewards, over = self._steps.step, [], []
+        for state, value, shock in zip(states, values, shocks, strict=True):
+            if type(state) is not ObjectState or state.used_up:
+                _refuse_unusable(state)
+            thing = state.live if state.live is not None else self._thing(state)
+            state.steps += 1
+            seen, reward, ended, truncated = step(thing, value, shock, state.steps)
+            state.observation = seen if type(seen) is int else _kept(seen)
+            state.frozen, state.truncated = None, state.truncated or bool(truncated)
+            rewards.append(float(reward))
+            over.append(bool(ended))
+        return rewards, states, over
+
     def play(
         self,
         state: ObjectState,
@@ -393,6 +419,14 @@ class ObjectSimulator(Simulator):
                 "the object: ObjectSimulator(…, observe=lambda thing: thing.stock)."
             )
         return state.observation
+
+    def observe_all(self, states: list[Any]) -> list[Any]:
+        """`observe` of each of these states."""
+        if self._observe is None and type(self).observe is ObjectSimulator.observe:
+            seen = [state.observation for state in states if not state.used_up]
+            if len(seen) == len(states) and type(MISSING) not in set(map(type, seen)):
+                return seen
+        return super().observe_all(states)
 
     def generators(self, state: ObjectState) -> dict[str, Any]:
         """None besides the global ones: the trial has refused all that steps draw from and that are not keyed."""

@@ -10,6 +10,7 @@ The findings of the trial of an object as text.
 from __future__ import annotations
 
 import random
+import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,6 +30,9 @@ from jmdp.simulators.simulator import finite_reward
 
 STEPS = MEASURED_AT[-1]
 """Steps of each run of the trial, unless there are more actions to try."""
+
+_SMALL, _SOON = 100_000, 1e-3
+"""Bytes of an object and seconds of a step, with its digest, below which many objects are stepped together."""
 
 _ROOT = Shock.of_sample(0, 0).derived(b"trial")
 
@@ -137,6 +141,7 @@ class Trial:
     sharable: tuple[str, ...] = ()  # growing attributes that no step read
     shrinking: tuple[str, ...] = ()  # attributes with fewer numbers after each step
     globals: bool = False  # whether steps draw from the global generators
+    small: bool = False  # whether hundreds of objects take little memory, and their steps little time
     made: tuple[str, ...] = ()  # functions that make or seed generators in a step, as sentences
 
     @property
@@ -151,7 +156,9 @@ def try_out(steps: ObjectSteps, actions: Sequence[Any], step: Any) -> Trial:
     reference, trial, sizes, replaced = _first_run(plain, actions)
     steps.uses_globals, steps.keys = plain.uses_globals, plain.keys
     _second_run(plain, actions, reference, step)
+    begun = time.perf_counter()
     trial.varied = ObjectRun(plain, actions, b"other").steps(trial.steps) != reference.looks
+    trial.small = sum(sizes[-1].values()) < _SMALL and time.perf_counter() - begun < _SOON * trial.steps
     trial.starts_vary = _starts_vary(plain)
     trial.opaque = not reference.looks[-1].look[0]
     trial.made = tuple(cause for cause in sources_in_code(reference.thing, step) if "makes" in cause or "sets" in cause)
