@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import copy
 import dis
+import itertools
 import math
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from itertools import combinations
 from numbers import Number
 from pathlib import Path
 from types import CodeType, FrameType
@@ -203,20 +203,25 @@ _MOST_PLACES = 4096
 
 def _place_of(frame: FrameType | None) -> tuple[Any, ...]:
     """Path, spot and target of a draw by this frame, which are the same for equal sequences of calls."""
-    frames, codes, key = [], [], []
-    while frame is not None and id(frame.f_code) not in _OUTSIDE:
-        frames.append(frame)
-        codes.append(frame.f_code)
-        key += id(codes[-1]), frame.f_lasti  # a line may contain several draws
-        frame = frame.f_back
-    known = _PLACES.get(found := tuple(key))
-    if known is None:
+    key, caller = [], frame
+    while caller is not None and (code := id(caller.f_code)) not in _OUTSIDE:
+        key += code, caller.f_lasti  # a line may contain several draws
+        caller = caller.f_back
+    if (known := _PLACES.get(calls := tuple(key))) is None:
         if len(_PLACES) >= _MOST_PLACES:
             _PLACES.clear()
-        path = tuple((code.co_filename, code.co_name, last) for code, last in zip(codes, key[1::2], strict=True))
+        frames = list(itertools.islice(_frames(frame), len(key) // 2))
+        path = tuple((one.f_code.co_filename, one.f_code.co_name, one.f_lasti) for one in frames)
         spot = ", called from ".join(_spot(one.f_code, one.f_lineno) for one in frames[:2])
-        known = _PLACES[found] = path, spot, target_of(frames[0] if frames else frame), codes  # keeps the ids
+        codes = [one.f_code for one in frames]  # kept, so that their ids are not reused
+        known = _PLACES[calls] = path, spot, target_of(frame), codes
     return known[:3]
+
+
+def _frames(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
 
 
 def _spot(code: CodeType, line: int | None) -> str:
@@ -412,7 +417,7 @@ class DrawProbe(Probe):
     def compare_draws(self, state: Any, order: Sequence[int], shock: Shock) -> None:
         """Check that each action draws the same numbers for the same purposes, here and in earlier states."""
         logs = {i: self.logged(state, i, shock) for i in order}
-        for i, j in combinations(order, 2):
+        for i, j in itertools.combinations(order, 2):
             if logs[i].draws == logs[j].draws:
                 continue
             if not self._draw_differently(

@@ -137,7 +137,7 @@ class LoggedPlan(BranchPlan):
         if t >= _STEPS:
             return shock
         log = DrawLog(_DRAWS)
-        self.logs.setdefault((t, shock.words), []).append((branch, log))
+        self.logs.setdefault((t, shock.peek()), []).append((branch, log))
         return logged(shock, log)
 
     def warn_if_out_of_step(self) -> None:

@@ -29,7 +29,7 @@ from jmdp.base.luck import Shock
 from jmdp.errors import SettingsError, SimulatorError
 from jmdp.simulators.adapters.gymnasium.saved import History
 from jmdp.simulators.adapters.objects.generators import GeneratorKeys, is_keyable
-from jmdp.simulators.object_graph import Parts, parts_of, visible_attributes, walk
+from jmdp.simulators.object_graph import Parts, has_dictionary_only, parts_of, visible_attributes, walk
 from jmdp.simulators.simulator import Simulator, SteppedEpisode
 
 _CONTAINERS = (list, dict, set, deque)
@@ -185,6 +185,10 @@ class PickledCopies(Copies):
 
     def __init__(self, shared: SharedAttributes, keys: GeneratorKeys) -> None:
         self._shared, self._keys = shared, keys
+        self._plain: tuple[bytes, type, dict[str, Any]] = b"", object, {}  # last object of plain attributes: its pickle
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_plain": (b"", object, {})}
 
     def freeze(self, thing: Any, history: History | None) -> bytes:
         """Pickle an object."""
@@ -198,14 +202,42 @@ class PickledCopies(Copies):
         return written.getvalue()
 
     def thaw(self, frozen: bytes) -> Any:
-        """Unpickle an object."""
+        """Unpickle an object; attributes that cannot be changed are copied, if many copies of one object are made."""
+        if frozen is self._plain[0]:
+            _, kind, attributes = self._plain
+            thing = object.__new__(kind)
+            vars(thing).update(attributes)
+            return thing
         reader: Any = pickle.Unpickler(io.BytesIO(frozen))
         reader.persistent_load = self._named
-        return reader.load()
+        thing = reader.load()
+        if self._is_plain(thing):
+            self._plain = frozen, type(thing), dict(vars(thing))
+        return thing
+
+    def _is_plain(self, thing: Any) -> bool:
+        """Whether pickle copies nothing but attributes, none of which can be changed."""
+        kind = type(thing)
+        if not has_dictionary_only(kind) or any(getattr(kind, name, None) is not own for name, own in _PLAIN.items()):
+            return False
+        held = set(map(id, self._keys.held.values()))
+        return kind not in copyreg.dispatch_table and all(
+            type(value) in _FIXED or id(value) in held for value in vars(thing).values()
+        )
 
     def _named(self, name: Any) -> Any:
         """The shared attribute of this name, or the generator at a place, which is in a tuple."""
         return self._keys.hold(*name) if type(name) is tuple else self._shared.values[name]
+
+
+_PLAIN = {
+    name: getattr(object, name, None)
+    for name in ("__new__", "__getstate__", "__setstate__", "__reduce__", "__reduce_ex__", "__getnewargs__",
+                 "__getnewargs_ex__", "__getattribute__")
+}  # fmt: skip
+"""Methods by which a class changes how pickle copies it."""
+
+_FIXED = frozenset({bool, int, float, complex, str, bytes, type(None)})
 
 
 class _Pickler(pickle.Pickler):

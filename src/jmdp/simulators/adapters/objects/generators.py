@@ -136,6 +136,9 @@ class GeneratorKeys:
 
     def unknown(self, thing: Any) -> tuple[list[str], int]:
         """Names of the generators that `find` does not find, and the cost of the search."""
+        held, near = set(map(id, self.held.values())), {id(part) for _, part in parts_of(thing)}
+        if near <= held:  # it refers to keyed generators only, as most simple objects do
+            return [], 1 + len(near)
         found, cost = generator_places(thing, self._skipped)
         keyed = {id(generator) for _, generator in self.find(thing)}  # one of them may be at a new place too
         return [place.where for place, generator in found if id(generator) not in keyed], cost
@@ -143,8 +146,13 @@ class GeneratorKeys:
     def find(self, thing: Any) -> list[tuple[Place, Any]]:
         """The generators of an object."""
         if self.places is not None:
-            found = [(place, place.find(thing)) for place in self.places]
-            if all(type(generator) is KeyedGenerator or is_keyable(generator) for _, generator in found):
+            found = []
+            for place in self.places:
+                generator = place.find(thing)
+                if type(generator) is not KeyedGenerator and not is_keyable(generator):
+                    break
+                found.append((place, generator))
+            else:
                 return found
         return generator_places(thing, self._skipped)[0]  # they move, or the object is not complete before its reset
 
