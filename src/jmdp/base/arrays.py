@@ -8,7 +8,7 @@ The scaling is exact, keeps every square in range, and makes results scale bit f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, overload
@@ -201,8 +201,20 @@ def frozen(array: npt.NDArray[np.generic]) -> None:
     array.setflags(write=False)
 
 
+class Indices(list[int]):
+    """A list of integers from 0 to count − 1, which is not changed, so that it need not be checked again."""
+
+    __slots__ = ("below",)
+
+    def __init__(self, values: Iterable[int], count: int) -> None:
+        super().__init__(values)
+        self.below = count
+
+
 def are_indices(values: Sequence[Any], count: int) -> bool:
     """Whether all values are Python integers from 0 to count − 1; at least one must be given."""
+    if type(values) is Indices and values.below <= count:
+        return True
     if set(map(type, values)) != {int}:
         return False
     distinct = set(values)

@@ -57,7 +57,9 @@ class Shock:
         """
         if not (type(seed) is type(sample) is int and -_MOST <= seed <= _MOST and -_MOST <= sample <= _MOST):
             seed, sample = _whole("seed", seed), _whole("sample", sample)
-        shock = cls(blake2b(b"%d %d" % (seed, sample), digest_size=16).digest())
+        blank = _blank()
+        blank.update(b"%d %d" % (seed, sample))
+        shock = cls(blank.digest())
         shock.usage = usage
         return shock
 

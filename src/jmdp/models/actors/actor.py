@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from jmdp.base.arrays import ROW_SUM_TOLERANCE, Floats, are_indices, cumulative_rows, refuse_masked
+from jmdp.base.arrays import ROW_SUM_TOLERANCE, Floats, Indices, are_indices, cumulative_rows, refuse_masked
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock, StepShocks
 from jmdp.base.settings import cut, short
@@ -102,7 +102,7 @@ class Reading:
     def choose(self, values: Any, shocks: Sequence[Any], observations: Sequence[Any] = ()) -> list[Any]:
         """Actions for the returned values, which are rows of an array or a list. Observations are for messages."""
         if self.actions is not None and isinstance(values, list) and are_indices(values, self.actions.size):
-            return values
+            return Indices(values, self.actions.size)
         for i, value in enumerate(values):
             if value is None:
                 seen = f" for the observation {short(observations[i])}" if i < len(observations) else ""

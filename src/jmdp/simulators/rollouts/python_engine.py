@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from jmdp.base.arrays import Booleans, Floats, Integers
+from jmdp.base.arrays import Booleans, Floats, Indices, Integers
 from jmdp.base.luck import Shock, StepShocks, Usage
 from jmdp.models.actors.actor import Actor
 from jmdp.simulators.digests import differ_at_a_glance, equal_values, fingerprints
@@ -203,9 +203,11 @@ class LockstepBranches:
         # Numbers of other kinds, and those that are not finite, are converted or refused one at a time.
         if values is None or values.ndim > 1 or values.dtype.char not in _PLAIN or not np.isfinite(values).all():
             values = np.array([finite_reward(*one, t) for one in zip(rewards, self._actions, strict=True)])
-        self._rewards.append(np.append(values, 0.0)[self._at])  # −1 is the last entry
-        self._steps += len(values)
-        self._shared += self._active - len(values)
+        if self._active < self._columns:
+            values = np.append(values, 0.0)  # −1 is the last entry
+        self._rewards.append(values[self._at].astype(np.float64, copy=False))
+        self._steps += len(rewards)
+        self._shared += self._active - len(rewards)
         if len(self._rewards) * self._columns > _MOST_REWARDS:
             self._add_up()
 
@@ -259,8 +261,9 @@ class LockstepBranches:
         # Under Local equal states matter also if the actions differ.
         parts = (self._crowd_rows, fingerprints(seen), *([fingerprints(actions)] if self._one_shock else []))
         looks: list[Hashable] = list(zip(*parts, strict=True))
-        first = dict(zip(reversed(looks), reversed(crowd), strict=True))  # equal states look equal
-        if len(first) < len(looks):
+        known: dict[Hashable, int] = {}  # first walker with each look; equal states look equal
+        first = list(map(known.setdefault, looks, crowd))
+        if len(known) < len(looks):
             self._merge(looks, first)
 
     def _chosen(self, actor: Actor, seen: list[Any], t: int, part: slice | None = None) -> list[Any]:
@@ -271,12 +274,12 @@ class LockstepBranches:
             raise ValueError(f"{actor!r} returned {len(actions)} actions for {len(seen)} observations.")
         return actions
 
-    def _merge(self, looks: list[Hashable], first: dict[Hashable, int]) -> None:
+    def _merge(self, looks: list[Hashable], first: list[int]) -> None:
         """Merge walkers of the crowd with equal states and actions, and find the places.
 
-        `looks` are equal for equal ones. `first` is the first walker with each of them.
+        `looks` are equal for equal ones. `first` is the first walker with the look of each.
         """
-        pairs = [(i, j) for i, j in zip(self._crowd, map(first.__getitem__, looks), strict=True) if i != j]
+        pairs = [(i, j) for i, j in zip(self._crowd, first, strict=True) if i != j]
         if not (self._one_shock and all(self._is_same(j, i) for i, j in pairs)):
             pairs = self._equal_pairs(looks)
         if pairs:
@@ -313,7 +316,9 @@ class LockstepBranches:
         """Keep some of the walkers; number[w] is the new number of walker w, or −1."""
         left = np.flatnonzero(kept).tolist()
         self._states = list(map(self._states.__getitem__, left))
-        self._actions = list(map(self._actions.__getitem__, left))
+        actions = map(self._actions.__getitem__, left)
+        known = type(self._actions) is Indices
+        self._actions = Indices(actions, self._actions.below) if known else list(actions)
         self._places = self._places and [self._places[i] for i in left]
         self._rows, self._branches = self._rows[kept], self._branches[kept]
         self._at = np.where(self._at >= 0, number[self._at], -1)

@@ -28,7 +28,7 @@ from jmdp.base.keyed_generator import KeyedGenerator
 from jmdp.base.luck import Shock
 from jmdp.errors import SettingsError, SimulatorError
 from jmdp.simulators.adapters.gymnasium.saved import History
-from jmdp.simulators.adapters.objects.generators import GeneratorKeys, is_keyable
+from jmdp.simulators.adapters.objects.generators import FIXED, GeneratorKeys, is_keyable
 from jmdp.simulators.object_graph import Parts, has_dictionary_only, parts_of, visible_attributes, walk
 from jmdp.simulators.simulator import Simulator, SteppedEpisode
 
@@ -222,7 +222,7 @@ class PickledCopies(Copies):
             return False
         held = set(map(id, self._keys.held.values()))
         return kind not in copyreg.dispatch_table and all(
-            type(value) in _FIXED or id(value) in held for value in vars(thing).values()
+            type(value) in FIXED or id(value) in held for value in vars(thing).values()
         )
 
     def _named(self, name: Any) -> Any:
@@ -236,8 +236,6 @@ _PLAIN = {
                  "__getnewargs_ex__", "__getattribute__")
 }  # fmt: skip
 """Methods by which a class changes how pickle copies it."""
-
-_FIXED = frozenset({bool, int, float, complex, str, bytes, type(None)})
 
 
 class _Pickler(pickle.Pickler):

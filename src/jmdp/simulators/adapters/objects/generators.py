@@ -39,6 +39,12 @@ _KEYABLE = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, 
 _GLOBAL_IDS = frozenset(map(id, GLOBALS.values()))
 _SIZED = frozenset({list, tuple, dict, set, frozenset, deque})
 
+FIXED = frozenset({bool, bytes, complex, float, int, str, type(None), np.bool_, np.float64, np.int64})
+"""Types of values that cannot be changed and refer to nothing."""
+
+are_simple = (FIXED | {KeyedGenerator}).issuperset
+"""Whether an object with attributes of these types has no other generators than keyed ones."""
+
 
 def is_keyable(value: object) -> bool:
     """Whether a value is a generator that can be set to a key, and is not one of the global ones."""
@@ -302,26 +308,26 @@ _CONTAINERS = frozenset({list, dict, set, deque})
 class Watch:
     """Searches objects after some of their steps, and raises if there is a generator that is not keyed.
 
-    An object is searched if the types of its attributes are new or one of its containers is larger than before, which
-    costs little to see, and at times that depend on the numbers of steps only. A generator usually stays in its object,
-    so that a search after a later step finds it too.
+    An object is searched if its attributes are not simple and their types are new or one of its containers is larger
+    than before, which costs little to see, and at times that depend on the numbers of steps only. A generator usually
+    stays in its object, so that a search after a later step finds it too.
     """
 
     def __init__(self, keys: GeneratorKeys, name: str) -> None:
         self._keys, self._name, self._searches = keys, name, 0
         # Types of the attributes of objects that were searched, each with the largest sizes of its containers.
-        self.shapes: dict[tuple[type, ...], dict[str, int]] = {}
+        self._shapes: dict[tuple[type, ...], dict[str, int]] = {}
         self.furthest = 0.0  # objects that have taken more steps are searched
         self.pause = 0  # steps to the next search
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "shapes": {}}  # not all types can be pickled
+        return {**vars(self), "_shapes": {}}  # not all types can be pickled
 
     def look(self, thing: Any, steps: int) -> None:
         """Search an object that has taken this number of steps, if it is time; raise if there is a new generator."""
         attributes: dict[str, Any] = getattr(thing, "__dict__", {})
         shape = tuple(map(type, attributes.values()))
-        sizes = self.shapes.get(shape)
+        sizes = self._shapes.get(shape)
         known = sizes is not None and not any(len(attributes.get(name, ())) > size for name, size in sizes.items())
         if known and self.pause > 0 and steps <= self.furthest:
             return
@@ -339,9 +345,9 @@ class Watch:
         self.pause = _PAUSE * cost // 2 + self._searches * 40503 % (_PAUSE * cost)
 
     def _note(self, shape: tuple[type, ...], sizes: dict[str, int]) -> None:
-        if len(self.shapes) >= _MOST_SHAPES:
-            self.shapes.clear()
-        before = self.shapes.get(shape, {})
-        self.shapes[shape] = {
+        if len(self._shapes) >= _MOST_SHAPES:
+            self._shapes.clear()
+        before = self._shapes.get(shape, {})
+        self._shapes[shape] = {
             name: max(before.get(name, 0), size if size < _SMALL else 2 * size) for name, size in sizes.items()
         }

@@ -235,7 +235,7 @@ class ObjectSimulator(Simulator):
             self._steps.shared.attach(thing)
             if uses:
                 shock.note_use()
-        return ObjectState(thing, seen, History(None, (None, shock)))
+        return ObjectState(thing, seen, History(None, (None, shock)) if self.keeps_states else None)
 
     def current(self, thing: Any, observation: Any = MISSING) -> ObjectState:
         """State of an object of your own, which is copied and not changed.
@@ -328,10 +328,10 @@ class ObjectSimulator(Simulator):
         """`Episode.play` by `advance`, without the states in between: the state given becomes the last one."""
         thing, number, seen = state.live, state.steps, state.observation
         step, values = self._steps.step, () if self.actions is None or self._values is None else self._values
-        size = len(values)
+        size, keep, looks = len(values), rewards.append, self._observe is not None
         try:
             for shock in shocks:
-                if self._observe is not None or seen is MISSING:
+                if looks or seen is MISSING:
                     state.steps, state.observation = number, seen
                     seen = self.observe(state)
                 action = choose(seen)
@@ -342,7 +342,7 @@ class ObjectSimulator(Simulator):
                     seen = _kept(seen)
                 if reward - reward != 0:
                     reward = finite_reward(reward, action, len(rewards))
-                rewards.append(float(reward))
+                keep(reward if type(reward) is float else float(reward))
                 if truncated:
                     state.truncated = True
                 if over or (truncated_ends and state.truncated):

@@ -19,7 +19,7 @@ from jmdp.errors import SimulatorError
 from jmdp.simulators.adapters.exogenous import ExogenousInputs
 from jmdp.simulators.adapters.gymnasium.env_operations import seeded_global_generators
 from jmdp.simulators.adapters.objects.copies import SharedAttributes
-from jmdp.simulators.adapters.objects.generators import GeneratorKeys, KeyedStep, Watch, note_use
+from jmdp.simulators.adapters.objects.generators import GeneratorKeys, KeyedStep, Watch, are_simple, note_use
 from jmdp.simulators.digests import digest_of
 from jmdp.simulators.simulator import REPEATED
 
@@ -251,8 +251,8 @@ class ObjectSteps:
         result = (seen, reward, over, False) if usual else step_result(returned, self.name)
         if (watch := self.watch) is not None:
             watch.pause -= 1
-            shape = tuple(map(type, getattr(thing, "__dict__", _NONE).values()))
-            if watch.pause <= 0 or number > watch.furthest or watch.shapes.get(shape, True):
+            kinds = map(type, getattr(thing, "__dict__", _NONE).values())
+            if not are_simple(kinds) or watch.pause <= 0 or number > watch.furthest:
                 watch.look(thing, number)
         return result
 
