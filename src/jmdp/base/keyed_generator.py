@@ -125,7 +125,8 @@ def _memory(bit_generator: np.random.BitGenerator) -> memoryview:
 
 
 def _address(bit_generator: np.random.BitGenerator) -> int:
-    return bit_generator.ctypes.state_address + 2 * ctypes.sizeof(ctypes.c_void_p)  # after two pointers
+    state: int = bit_generator.ctypes.state_address
+    return state + 2 * ctypes.sizeof(ctypes.c_void_p)  # after two pointers
 
 
 def _layout_is_known() -> bool:

@@ -194,7 +194,8 @@ class DrawLog:
         if len(self.draws) >= self._most:
             return
         self.asked = True
-        self.draws.append(Draw(*_place_of(caller), position, call))
+        path, spot, target = _place_of(caller)
+        self.draws.append(Draw(path, spot, target, position, call))
 
 
 _PLACES: dict[tuple[int, ...], tuple[Any, ...]] = {}
@@ -203,7 +204,8 @@ _MOST_PLACES = 4096
 
 def _place_of(frame: FrameType | None) -> tuple[Any, ...]:
     """Path, spot and target of a draw by this frame, which are the same for equal sequences of calls."""
-    key, caller = [], frame
+    key: list[int] = []
+    caller = frame
     while caller is not None and (code := id(caller.f_code)) not in _OUTSIDE:
         key += code, caller.f_lasti  # a line may contain several draws
         caller = caller.f_back

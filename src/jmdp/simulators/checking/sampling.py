@@ -37,7 +37,7 @@ from jmdp.models.coupling import Coupling
 from jmdp.simulators.adapters.functions import TabularSimulator
 from jmdp.simulators.checking.draw_log import STREAMS, DrawLog, logged, out_of_step, swapped
 from jmdp.simulators.checking.visits import quick_check
-from jmdp.simulators.digests import digest_of
+from jmdp.simulators.digests import digest_of, equal_values
 from jmdp.simulators.rollouts.batched_states import has_many_steps
 from jmdp.simulators.rollouts.draws import Draws
 from jmdp.simulators.rollouts.plan import BranchPlan
@@ -199,7 +199,7 @@ class _RecordingActor(Actor):
         mixed = np.random.Generator(np.random.Philox(key=0)).permutation(len(self._asked))
         for observation, shock, action in (*reversed(self._asked), *map(self._asked.__getitem__, mixed)):
             (found,) = self._actor.act([observation], [shock])
-            if digest_of(found) != digest_of(action):
+            if not equal_values(found, action):
                 raise PolicyError(
                     f"The policy, {self._actor!r}, returned {action!r}, but {found!r} for the same observation after "
                     "other calls. It has a memory, or draws from a generator of its own. Many rollouts call one policy "

@@ -317,8 +317,8 @@ class LockstepBranches:
         left = np.flatnonzero(kept).tolist()
         self._states = list(map(self._states.__getitem__, left))
         actions = map(self._actions.__getitem__, left)
-        known = type(self._actions) is Indices
-        self._actions = Indices(actions, self._actions.below) if known else list(actions)
+        known = self._actions
+        self._actions = Indices(actions, known.below) if isinstance(known, Indices) else list(actions)
         self._places = self._places and [self._places[i] for i in left]
         self._rows, self._branches = self._rows[kept], self._branches[kept]
         self._at = np.where(self._at >= 0, number[self._at], -1)

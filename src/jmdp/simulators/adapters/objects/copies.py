@@ -205,12 +205,12 @@ class PickledCopies(Copies):
         """Unpickle an object; attributes that cannot be changed are copied, if many copies of one object are made."""
         if frozen is self._plain[0]:
             _, kind, attributes = self._plain
-            thing = object.__new__(kind)
-            vars(thing).update(attributes)
-            return thing
+            copied: Any = object.__new__(kind)
+            vars(copied).update(attributes)
+            return copied
         reader: Any = pickle.Unpickler(io.BytesIO(frozen))
         reader.persistent_load = self._named
-        thing = reader.load()
+        thing: Any = reader.load()
         if self._is_plain(thing):
             self._plain = frozen, type(thing), dict(vars(thing))
         return thing
