@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from jmdp.base import keyed_generator
-from jmdp.base.keyed_generator import KeyedGenerator
+from jmdp.base.keyed_generator import KeyedGenerator, stream_position
 from jmdp.base.luck import Shock, StepShocks, Usage
 
 DRAWS = {
@@ -74,6 +74,18 @@ def test_a_restart_equals_a_new_generator(before, after, known, monkeypatch):
     assert np.array_equal(generator.random(5), fresh.random(5))  # and as far as the first
     assert np.array_equal(Shock(words).restart(generator).random(5), new(words).random(5))
     assert np.array_equal(Shock(words).restart(fresh).random(5), new(words).random(5))
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["memory", "public state"])
+def test_the_position_in_a_stream_is_the_number_of_half_words_used(known, monkeypatch):
+    monkeypatch.setattr(keyed_generator, "_LAYOUT_KNOWN", known)
+    words = bytes(range(200, 216))
+    generator = new(words)
+    for count in range(40):  # from one block of numbers to the next ones
+        assert stream_position(generator.bit_generator) == (words, count)
+        generator.integers(2**32, dtype=np.uint32)
+    generator.random()
+    assert stream_position(generator.bit_generator) == (words, 42)
 
 
 def test_the_layout_of_this_numpy_is_known():

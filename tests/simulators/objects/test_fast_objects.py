@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from functools import partial
 from typing import Any
@@ -12,10 +13,11 @@ import pytest
 import jmdp
 from jmdp.base import global_generators
 from jmdp.distribute import ProcessPool
-from jmdp.simulators.adapters.objects import object_steps
-from jmdp.simulators.adapters.objects.copies import ObjectEpisode
+from jmdp.simulators.adapters.objects import object_simulator, object_steps
+from jmdp.simulators.adapters.objects.copies import ObjectEpisode, PickledCopies, SharedAttributes
 from jmdp.simulators.adapters.objects.generators import GeneratorKeys
 from jmdp.simulators.adapters.objects.object_simulator import ObjectSimulator
+from jmdp.simulators.object_graph import visible_attributes
 from jmdp.simulators.simulator import Episode, Simulator
 
 pytestmark = pytest.mark.filterwarnings("ignore:Shop.step makes a generator")
@@ -91,7 +93,57 @@ def test_results_are_those_without_shortcuts(
     monkeypatch.setattr(object_steps, "global_state", lambda: None)
     monkeypatch.setattr(ObjectEpisode, "play", Episode.play)
     monkeypatch.setattr(ObjectSimulator, "same_state", Simulator.same_state)
+    monkeypatch.setattr(ObjectSimulator, "advance_all", Simulator.advance_all)
+    monkeypatch.setattr(ObjectSimulator, "observe_all", Simulator.observe_all)
+    monkeypatch.setattr(PickledCopies, "_is_plain", lambda self, thing: False)
+    monkeypatch.setattr(object_simulator, "_MANY", Simulator.lanes)
     assert drawn(kind, coupling=coupling) == found
+
+
+class Plain:
+    """Numbers and text."""
+
+    def __init__(self) -> None:
+        self.number, self.text = 1, "one"
+
+
+class Listed(Plain):
+    """A list, which copies must not share."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[int] = []
+
+
+class Chosen(Plain):
+    """A class that chooses what is copied."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"number": 2}
+
+
+class Slotted(Plain):
+    """An attribute in a slot."""
+
+    __slots__ = ("other",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.other = 3
+
+
+@pytest.mark.parametrize("kind", [Plain, Listed, Chosen, Slotted])
+def test_repeated_copies_are_those_of_pickle(kind: type) -> None:
+    thing = kind()
+    copies = PickledCopies(SharedAttributes((), thing), GeneratorKeys(thing, ()))
+    frozen, expected = copies.freeze(thing, None), pickle.loads(pickle.dumps(thing))
+    for _ in range(3):
+        copied = copies.thaw(frozen)
+        assert type(copied) is kind
+        assert dict(visible_attributes(copied)) == dict(visible_attributes(expected))
+        copied.number = 5
+        if isinstance(copied, Listed):
+            copied.seen.append(4)
 
 
 @pytest.mark.parametrize("kind", [Shop, Opened])
