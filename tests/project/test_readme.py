@@ -24,7 +24,7 @@ PAGES = {
     "docs/howto/read_a_certificate.md": 4, "docs/howto/resume.md": 2, "docs/howto/extend.md": 6,
     "docs/howto/compare_policies.md": 1, "docs/howto/gate.md": 1, "docs/howto/whole_runs.md": 6,
     "docs/howto/bring_a_model.md": 5, "docs/howto/keep.md": 3, "docs/howto/report.md": 2, "docs/howto/review.md": 6,
-    "docs/control.md": 6, "docs/howto/scores.md": 5, "docs/howto/study.md": 9, "docs/howto/plan.md": 4,
+    "docs/control.md": 6, "docs/howto/scores.md": 5, "docs/howto/study.md": 9, "docs/howto/plan.md": 5,
     "docs/howto/history.md": 10, "docs/tutorials/new_policy.md": 10,
 }  # fmt: skip
 
