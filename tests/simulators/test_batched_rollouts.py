@@ -10,7 +10,7 @@ from jmdp.errors import LabelError, PolicyError, SimulatorError
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.policy import TabularPolicy
 from jmdp.simulators import Simulator, Step, action_labels
-from jmdp.simulators.rollouts.array_engine import batched_program
+from jmdp.simulators.rollouts.array_engine import BatchedBranches, batched_program
 from jmdp.simulators.rollouts.draws import Draws, EpisodeDraws
 from jmdp.simulators.rollouts.plan import BranchPlan
 from jmdp.simulators.rollouts.python_engine import paired_draws
@@ -289,3 +289,19 @@ def test_invalid_actions_of_policies(action):
     plan = plan_of(Level(), lambda seen: action, 2, jmdp.Synchronous())
     with pytest.raises((LabelError, PolicyError)):
         paired_draws(Level(), plan, 0, 8)
+
+
+def test_no_samples_are_drawn_ahead_of_those_that_may_be_asked_for(monkeypatch):
+    blocks, block = [], BatchedBranches.block
+    monkeypatch.setattr(
+        BatchedBranches, "block", lambda self, first, count: blocks.append(first + count) or block(self, first, count)
+    )
+    shop = jmdp.worlds.inventory(8).simulator
+    settings = {"seed": 4, "progress": False}
+    found = jmdp.compare(shop, shop.policies["reorder"], samples=150, **settings)
+    assert max(blocks) == 150
+    assert found.continued(250).samples == 250
+    policies = {name: shop.policies[name] for name in ("reorder", "base_stock")}
+    blocks.clear()
+    jmdp.compare_policies(shop, policies, samples=150, horizon=20, **settings)
+    assert max(blocks) == 150

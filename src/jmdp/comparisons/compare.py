@@ -174,6 +174,7 @@ def action_question(
         discount=gamma,
         horizon=horizon,
         seed=settings.seed,
+        most=settings.most,
     )
     return ActionQuestion(
         simulator=simulator,

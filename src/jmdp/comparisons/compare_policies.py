@@ -201,6 +201,7 @@ def policy_question(
         horizon=rollout_horizon(simulator, gamma, horizon, MonteCarlo.samples),
         seed=settings.seed,
         stratify=settings.stratify,
+        most=settings.most,
     )
     question = PolicyQuestion(
         simulator=simulator,

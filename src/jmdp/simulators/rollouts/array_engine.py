@@ -83,14 +83,14 @@ class BatchedBranches:
             return False
         one, two = (
             ([id(actor) for actor in p.actors], id(p.starts), p.coupling, p.discount, p.horizon, p.seed, p.fresh,
-             p.branches, p.stratify, p.actions is None or list(p.actions))
+             p.branches, p.stratify, p.most, p.actions is None or list(p.actions))
             for p in (self._plan, plan)
         )  # fmt: skip
         return one == two
 
     def draw(self, first: int, count: int) -> Draws:
         """Samples first … first + count − 1."""
-        found = self._ahead.draw(first, count)
+        found = self._ahead.draw(first, count, self._plan.most)
         drawn = found.draws()
         return drawn if self._first is not None else EpisodeDraws(**vars(drawn), starts=found.starts, paired=count)
 

@@ -97,15 +97,16 @@ class DrawnAhead:
         self._next = -1  # number of the next sample, which is the first one kept
         self._ahead = 0  # number of samples that can be drawn in `_SECONDS`; a small number takes longer per sample
 
-    def draw(self, first: int, count: int) -> BatchedDraws:
-        """Samples first … first + count − 1."""
+    def draw(self, first: int, count: int, most: int) -> BatchedDraws:
+        """Samples first … first + count − 1, of `most` that may be asked for."""
         goes_on = first == self._next
         parts = [self._kept] if goes_on and self._kept is not None else []
         missing = count - sum(map(len, parts))
         if missing > 0:
-            more = max(missing, self._ahead) if goes_on else missing
-            begin = time.perf_counter()
-            parts += self._blocks(first + count - missing, more)
+            begin, start = time.perf_counter(), first + count - missing
+            ahead = min(self._ahead, most - start) if start < most else self._ahead
+            more = max(missing, ahead) if goes_on else missing
+            parts += self._blocks(start, more)
             self._ahead = int(min(_MOST, more * _SECONDS / (time.perf_counter() - begin)))
         drawn = BatchedDraws.joined(parts)
         self._next = first + count

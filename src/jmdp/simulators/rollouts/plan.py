@@ -55,6 +55,7 @@ class BranchPlan:
     in_order: ClassVar[bool] = False  # True if each step asks for its shock, so that branches are simulated in turn
     branches: tuple[int, ...] = ()  # original number of each branch; empty: 0, 1, 2, …
     alternatives: int = 0  # number of all branches, including those left out; 0: as many as given
+    most: int = 0  # samples that may be asked for, beyond which none are drawn ahead; 0: unknown
 
     def __post_init__(self) -> None:
         count = len(self.actors)
