@@ -174,7 +174,6 @@ def action_question(
         discount=gamma,
         horizon=horizon,
         seed=settings.seed,
-        most=settings.most,
     )
     return ActionQuestion(
         simulator=simulator,

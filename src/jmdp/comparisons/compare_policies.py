@@ -201,7 +201,6 @@ def policy_question(
         horizon=rollout_horizon(simulator, gamma, horizon, MonteCarlo.samples),
         seed=settings.seed,
         stratify=settings.stratify,
-        most=settings.most,
     )
     question = PolicyQuestion(
         simulator=simulator,
@@ -326,7 +325,7 @@ class PolicyQuestion(SimulatorQuestion):
             kinds.append(frozenset({"policies"}))
         everyone, again = tuple(range(self.labels.size)), []
         for fresh in kinds:
-            work = PlanBlocks(self.simulator, replace(self.plan, fresh=fresh))
+            work = PlanBlocks(self.simulator, replace(self.work.plan, fresh=fresh))
             count = min(_RUN_AGAIN, past.paired)
             blocks = [(first, min(_A_BLOCK, count - first), everyone, True) for first in range(0, count, _A_BLOCK)]
             again.append(EpisodeDraws.joined(list(pool.ordered(work, blocks))))

@@ -381,12 +381,12 @@ class SimulatorQuestion(Question):
     @cached_property
     def work(self) -> PlanBlocks:
         """Function that draws a block of samples."""
-        return PlanBlocks(self.simulator, self.plan)
+        return PlanBlocks(self.simulator, replace(self.plan, most=self.settings.most))
 
     @cached_property
     def compiled(self) -> bool:
         """True if a compiled program draws the samples."""
-        return self.simulator.program(self.plan) is not None
+        return self.simulator.program(self.work.plan) is not None
 
     def check(self, draws: Draws, late: bool) -> None:
         """Raise if samples differ when they are drawn again."""
